@@ -1,0 +1,227 @@
+"""Ports: the effects that a deployment chooses. Protocols only; adapters live in `pipeline.adapters`.
+
+Each docstring says whether a call may be repeated, what is atomic, and the errors owed. An adapter turns every vendor
+exception into one of the four in `pipeline.errors`. The ledger's protocols stand in `pipeline.ledger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.filters import Filter
+from pipeline.types import (
+    Embedding,
+    Float32Array,
+    Hit,
+    ModelIdentity,
+    Namespace,
+    ParsedDocument,
+    RecordBatch,
+    RecordId,
+    SourcePath,
+    StoredRecords,
+)
+
+
+class Clock(Protocol):
+    """The current time. Virtual in tests."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; returns at once on a virtual clock."""
+        ...
+
+
+class Parser(Protocol):
+    """Bytes to `ParsedDocument`. May be repeated: the same bytes give the same document."""
+
+    identity: str
+    """Name and version of the parser set; part of the recipe."""
+
+    def parse(self, data: bytes, name: str) -> ParsedDocument:
+        """Parse one source.
+
+        Args:
+            data: the source's bytes, whole.
+            name: file name, a hint for the format; content decides.
+
+        Raises:
+            RejectedInput: the bytes can't be read as any supported format, or hit a limit. Code `unsupported` and
+                `empty_file` mean skipped; `no_text` means a scan without text; every other code means failed.
+            Unavailable: the parsing process could not be started.
+        """
+        ...
+
+    def close(self) -> None:
+        """End child processes. May be repeated."""
+        ...
+
+
+class DenseEmbedder(Protocol):
+    """Texts to dense vectors. May be repeated; the same text gives the same vector within 1e-5, whatever its batch."""
+
+    identity: ModelIdentity
+
+    def embed(self, texts: Sequence[str]) -> Embedding:
+        """Embed in order. Texts longer than the model's window are covered whole, by pooled windows.
+
+        Raises:
+            Unavailable: the provider did not answer.
+            RejectedInput: the provider refused the input for good.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DenseQuery:
+    """Nearest records by cosine similarity."""
+
+    vector: Float32Array
+    """float32 (dim,), unit length."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseQuery:
+    """Best records by the dot product of term weights."""
+
+    weights: Mapping[int, float]
+    """Term hash (uint32) to query weight, IDF already applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One request to one retriever. Version, scope and filter hold inside the search."""
+
+    query: DenseQuery | SparseQuery
+    k: int
+    version: int
+    """Records with `added <= version < removed` are searched, no others."""
+    scope: tuple[str, ...] = ()
+    """Prefixes of `source_path`, on whole path parts; empty means everything."""
+    filter: Filter | None = None
+
+
+class VectorIndex(Protocol):
+    """Dense and sparse vectors with metadata under write-once ids, in namespaces.
+
+    Every method may be repeated. Each call is atomic by itself and durable when it returns.
+    """
+
+    def upsert(self, batch: RecordBatch) -> None:
+        """Create records; an id that exists keeps what it has. `removed` starts as OPEN."""
+        ...
+
+    def stamp(self, namespace: Namespace, ids: Sequence[RecordId], removed: int) -> None:
+        """Set `removed` on the ids that exist; the others are passed over."""
+        ...
+
+    def delete(self, namespace: Namespace, ids: Sequence[RecordId]) -> None:
+        """Erase; ids that don't exist are passed over."""
+        ...
+
+    def fetch(self, namespace: Namespace, ids: Sequence[RecordId], *, vectors: bool, metadata: bool) -> StoredRecords:
+        """What is stored for `ids`, in their order, without those that don't exist."""
+        ...
+
+    def search(self, namespace: Namespace, request: Search) -> tuple[Hit, ...]:
+        """The k best records, best first, ties by id. Fewer only where fewer match; sparse hits share a term.
+
+        A namespace that was never written is empty.
+        """
+        ...
+
+    def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:
+        """Every (id, added, removed), in id order, with memory bounded."""
+        ...
+
+    def drop(self, namespace: Namespace) -> None:
+        """Erase a whole namespace."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections. May be repeated."""
+        ...
+
+
+class Memo(Protocol):
+    """Results of pure stages under their fingerprints. A cache: losing it costs work, never correctness."""
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The values that are there."""
+        ...
+
+    def put_many(self, items: Mapping[str, bytes]) -> None:
+        """Store; a key that exists keeps its value. Atomic for the whole mapping."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection. May be repeated."""
+        ...
+
+
+class ObjectStore(Protocol):
+    """Immutable blobs under keys of '/'-separated ASCII parts."""
+
+    def put_many(self, items: Mapping[str, bytes]) -> None:
+        """Store each blob; durable when it returns. The same key with the same bytes is a no-op.
+
+        Raises:
+            Conflict: a key exists with other bytes.
+        """
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The blob.
+
+        Raises:
+            RejectedInput: code `no_such_object`.
+        """
+        ...
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Erase; keys that don't exist are passed over."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Keys that start with `prefix`, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStat:
+    """The cheap state of one staged file."""
+
+    path: SourcePath
+    size: int
+    mtime_ns: int
+    """Modification time, nanoseconds since the epoch."""
+    change_ns: int
+    """Inode change time, nanoseconds since the epoch; catches edits that put the modification time back."""
+
+
+class SourceTree(Protocol):
+    """The files of one context's source root."""
+
+    def exists(self) -> bool:
+        """Whether the root is there at all."""
+        ...
+
+    def walk(self) -> Iterator[SourceStat]:
+        """Every file that is not ignored, ordered by path (by code point), with memory bounded by one folder.
+
+        Symbolic links that leave the root are not followed.
+        """
+        ...
+
+    def read(self, path: SourcePath, limit_bytes: int) -> tuple[bytes, SourceStat]:
+        """Whole bytes and the cheap state that held while they were read.
+
+        Raises:
+            RejectedInput: codes `vanished`, `unreadable`, `too_large`, `changing`.
+        """
+        ...
