@@ -59,6 +59,11 @@ def record_id(path: SourcePath, text_digest: str, ordinal: int, added: int) -> R
     return RecordId(f"{source_uid(path)}#{text_digest[:16]}.{ordinal}#{added}")
 
 
+def restamp(record: RecordId, added: int) -> RecordId:
+    """The id of the same record content under another version."""
+    return RecordId(f"{record.rpartition('#')[0]}#{added}")
+
+
 _ESCAPABLE = re.compile(rb"%(?=[0-9A-F]{2})")
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
 

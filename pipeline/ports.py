@@ -6,12 +6,14 @@ exception into one of the four in `pipeline.errors`. The ledger's protocols stan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.filters import Filter
+from pipeline.ledger import ContextRow, Ledger
 from pipeline.types import (
+    ContextSlug,
     Embedding,
     Float32Array,
     Hit,
@@ -225,3 +227,85 @@ class SourceTree(Protocol):
             RejectedInput: codes `vanished`, `unreadable`, `too_large`, `changing`.
         """
         ...
+
+
+class KnowledgeView(Protocol):
+    """A folder that shows one version's files under their stable paths. A convenience: the ledger stays the fact."""
+
+    def shown(self) -> int:
+        """The version that the view shows; 0 for none, -1 when a refresh was cut short."""
+        ...
+
+    def begin(self) -> None:
+        """Remember that a refresh is under way, so that a crash is noticed."""
+        ...
+
+    def write(self, path: str, data: bytes) -> bool:
+        """Show a file; False where the file system can't hold the name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Hide a file; one that isn't there is passed over."""
+        ...
+
+    def clear(self) -> None:
+        """Hide everything."""
+        ...
+
+    def end(self, version: int) -> None:
+        """Remember that the view shows `version`, whole."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that say where and how work runs. None of them changes a result."""
+
+    batch_sources: int = 64
+    """Sources in one unit."""
+    batch_bytes: int = 2_000_000
+    """Source bytes in one unit; a larger source is a unit by itself."""
+    source_bytes: int = 64_000_000
+    """A larger source is refused before it is read."""
+    lease_s: float = 30.0
+    """How long a claim holds without being renewed."""
+    unit_limit_s: float = 3600.0
+    """A unit that takes longer is no longer renewed, so that a hung body can't hold it for ever."""
+    unit_attempts: int = 5
+    """Claims of one unit after which the run stops and says so."""
+    keep_versions: int = 2
+    """Versions most recently live that stay readable."""
+    keep_runs: int = 10
+    """Ended runs whose plan by source is kept."""
+    failed_share: float = 1.0
+    """Share of the run's sources that may fail before the version is not made live."""
+    late_write_s: float = 120.0
+    """Longest time a dead worker's last call may still land; tombstones are kept for three times this and the lease."""
+    upsert_records: int = 512
+    """Records in one call to the index."""
+    embed_texts: int = 256
+    """Texts in one call to an embedder; each call's vectors are stored before the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Every effect that a flow may have. Built in `pipeline.bootstrap`, nowhere else."""
+
+    clock: Clock
+    ledger: Ledger
+    memo: Memo
+    parser: Parser
+    embedders: Mapping[str, DenseEmbedder]
+    """Short name to embedder, the deployment's default first."""
+    index: Callable[[ContextSlug], VectorIndex]
+    objects: Callable[[ContextSlug], ObjectStore]
+    sources: Callable[[ContextRow], SourceTree]
+    view: Callable[[ContextSlug], KnowledgeView]
+    limits: Limits
+    project_id: str = "local"
+    owner: str = "local"
+    """Who holds leases: host, process and a counter; unique for each process."""
+    user: str = "local"
+    """The principal that `created_by` names."""
+    close_indexes: Callable[[], None] = lambda: None
+    """Release what `index` has opened."""

@@ -1,0 +1,88 @@
+"""The ledger's tables, as numbered migrations in the SQL that SQLite and PostgreSQL share.
+
+Types are TEXT, BIGINT and DOUBLE PRECISION only. A migration is never edited once released; a new one is appended.
+Intervals are half-open: a row is visible at V when added <= V < removed; OPEN is 2^53 - 1.
+"""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE context (
+            slug TEXT PRIMARY KEY, kind TEXT NOT NULL, root TEXT NOT NULL, created_at DOUBLE PRECISION NOT NULL,
+            live_version BIGINT NOT NULL, epoch BIGINT NOT NULL, highest_version BIGINT NOT NULL,
+            redispatch_count BIGINT NOT NULL)""",
+        """CREATE TABLE run (
+            id TEXT PRIMARY KEY, context TEXT NOT NULL, kind TEXT NOT NULL, cause TEXT NOT NULL, state TEXT NOT NULL,
+            force BIGINT NOT NULL, created_by TEXT NOT NULL, created_at DOUBLE PRECISION NOT NULL, input TEXT NOT NULL,
+            manifest TEXT NOT NULL, recipe TEXT NOT NULL, base_version BIGINT NOT NULL, base_epoch BIGINT NOT NULL,
+            number BIGINT NOT NULL, generation BIGINT NOT NULL, fence BIGINT NOT NULL, owner TEXT NOT NULL,
+            lease_until DOUBLE PRECISION NOT NULL, started_at DOUBLE PRECISION NOT NULL,
+            active_at DOUBLE PRECISION NOT NULL, ended_at DOUBLE PRECISION NOT NULL, cancel_requested BIGINT NOT NULL,
+            output TEXT NOT NULL, error TEXT NOT NULL,
+            notes TEXT NOT NULL)""",
+        "CREATE UNIQUE INDEX run_active ON run (context) WHERE state IN ('running', 'sealed', 'flipped')",
+        "CREATE INDEX run_created ON run (context, created_at)",
+        """CREATE TABLE unit (
+            run TEXT NOT NULL, stage TEXT NOT NULL, batch BIGINT NOT NULL, state TEXT NOT NULL, fence BIGINT NOT NULL,
+            owner TEXT NOT NULL, lease_until DOUBLE PRECISION NOT NULL, attempts BIGINT NOT NULL, size BIGINT NOT NULL,
+            claimed_at DOUBLE PRECISION NOT NULL, ended_at DOUBLE PRECISION NOT NULL, embed_tokens BIGINT NOT NULL,
+            PRIMARY KEY (run, stage, batch))""",
+        """CREATE TABLE work (
+            run TEXT NOT NULL, path TEXT NOT NULL, batch BIGINT NOT NULL, change TEXT NOT NULL, size BIGINT NOT NULL,
+            mtime_ns BIGINT NOT NULL, hash TEXT NOT NULL, status TEXT NOT NULL, code TEXT NOT NULL,
+            reason TEXT NOT NULL, fingerprint TEXT NOT NULL, parse_key TEXT NOT NULL, chunk_key TEXT NOT NULL,
+            chunks BIGINT NOT NULL, screened TEXT NOT NULL, chunks_created BIGINT NOT NULL,
+            chunks_updated BIGINT NOT NULL, PRIMARY KEY (run, path))""",
+        "CREATE INDEX work_batch ON work (run, batch)",
+        """CREATE TABLE source (
+            context TEXT NOT NULL, path TEXT NOT NULL, added BIGINT NOT NULL, removed BIGINT NOT NULL,
+            hash TEXT NOT NULL, seen_hash TEXT NOT NULL, size BIGINT NOT NULL, mtime_ns BIGINT NOT NULL,
+            status TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL, fingerprint TEXT NOT NULL,
+            chunks BIGINT NOT NULL, curated_at DOUBLE PRECISION NOT NULL, PRIMARY KEY (context, path, added))""",
+        """CREATE TABLE stat (
+            context TEXT NOT NULL, path TEXT NOT NULL, size BIGINT NOT NULL, mtime_ns BIGINT NOT NULL,
+            change_ns BIGINT NOT NULL, hash TEXT NOT NULL, checked_at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (context, path))""",
+        """CREATE TABLE source_removed (
+            context TEXT NOT NULL, path TEXT NOT NULL, version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (context, path))""",
+        """CREATE TABLE record (
+            context TEXT NOT NULL, id TEXT NOT NULL, logical_id TEXT NOT NULL, path TEXT NOT NULL,
+            position BIGINT NOT NULL, content TEXT NOT NULL, namespace TEXT NOT NULL, added BIGINT NOT NULL,
+            removed BIGINT NOT NULL, copy_of TEXT, PRIMARY KEY (context, id))""",
+        "CREATE INDEX record_path ON record (context, path, removed)",
+        "CREATE INDEX record_added ON record (context, added, id)",
+        "CREATE INDEX record_closed ON record (context, removed) WHERE removed < 9007199254740991",
+        """CREATE TABLE removal (
+            run TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (run, kind, id))""",
+        """CREATE TABLE file (
+            context TEXT NOT NULL, path TEXT NOT NULL, added BIGINT NOT NULL, removed BIGINT NOT NULL,
+            source TEXT NOT NULL, blob TEXT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (context, path, added))""",
+        "CREATE INDEX file_source ON file (context, source, removed)",
+        "CREATE INDEX file_blob ON file (context, blob)",
+        """CREATE TABLE version (
+            context TEXT NOT NULL, number BIGINT NOT NULL, run TEXT NOT NULL, generation BIGINT NOT NULL,
+            manifest TEXT NOT NULL, recipe TEXT NOT NULL, state TEXT NOT NULL, readable BIGINT NOT NULL,
+            claimed_at DOUBLE PRECISION NOT NULL, live_at DOUBLE PRECISION NOT NULL, records BIGINT NOT NULL,
+            PRIMARY KEY (context, number))""",
+        """CREATE TABLE move (
+            context TEXT NOT NULL, epoch BIGINT NOT NULL, version BIGINT NOT NULL, run TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL, PRIMARY KEY (context, epoch))""",
+        """CREATE TABLE term_count (
+            context TEXT NOT NULL, generation BIGINT NOT NULL, term BIGINT NOT NULL, version BIGINT NOT NULL,
+            delta BIGINT NOT NULL, PRIMARY KEY (context, generation, term, version))""",
+        """CREATE TABLE pin (
+            context TEXT NOT NULL, id TEXT NOT NULL, version BIGINT NOT NULL, until DOUBLE PRECISION NOT NULL,
+            created_at DOUBLE PRECISION NOT NULL, PRIMARY KEY (context, id))""",
+        """CREATE TABLE tombstone (
+            context TEXT NOT NULL, id TEXT NOT NULL, namespace TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (context, id))""",
+    ),
+)
+
+CONTEXT_TABLES = ("source", "stat", "source_removed", "record", "file", "version", "move", "term_count", "pin", "tombstone")
+"""Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
+
+RUN_TABLES = ("unit", "work", "removal")
+"""Tables keyed by run."""

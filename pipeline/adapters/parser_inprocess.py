@@ -1,0 +1,20 @@
+"""`Parser` in this process: no isolation. For tests, and for sources that the operator trusts."""
+
+from __future__ import annotations
+
+from pipeline.parse import identity, parse_bytes
+from pipeline.types import ParsedDocument
+
+
+class InProcessParser:
+    """Calls the parsers directly; the same documents as the sandbox, without limits of time or memory. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.identity = identity()
+
+    def parse(self, data: bytes, name: str) -> ParsedDocument:
+        """See `ports.Parser.parse`."""
+        return parse_bytes(data, name)
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,115 @@
+"""Settings to ports: the only place that names adapters."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+from pipeline.adapters.clock_system import SystemClock
+from pipeline.adapters.embedder_minilm import MiniLmEmbedder
+from pipeline.adapters.embedder_static import StaticEmbedder
+from pipeline.adapters.index_local import LocalIndex
+from pipeline.adapters.ledger_sqlite import SqliteLedger
+from pipeline.adapters.memo_sqlite import SqliteMemo
+from pipeline.adapters.object_store_local import LocalObjectStore
+from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
+from pipeline.adapters.source_tree_local import LocalSourceTree
+from pipeline.adapters.view_local import LocalView
+from pipeline.errors import RejectedInput
+from pipeline.fingerprint import decode_path
+from pipeline.ledger import ContextRow
+from pipeline.ports import DenseEmbedder, Ports
+from pipeline.settings import Settings
+from pipeline.types import ContextSlug, SourcePath
+
+
+def context_folder(settings: Settings, slug: ContextSlug) -> Path:
+    """Where a context's files stand."""
+    return settings.home / "contexts" / slug
+
+
+def staged_folder(settings: Settings, slug: ContextSlug) -> Path:
+    """Where `lamina add` puts files."""
+    return context_folder(settings, slug) / "sources"
+
+
+def build(settings: Settings) -> Ports:
+    """The embedded deployment: local files, SQLite, local models. Opens the ledger, nothing else.
+
+    Raises:
+        RejectedInput: the settings name an embedder that there isn't.
+        Corruption: the ledger can't be used.
+    """
+    settings.home.mkdir(parents=True, exist_ok=True)
+
+    clock = SystemClock()
+    indexes: dict[ContextSlug, LocalIndex] = {}
+    lock = threading.Lock()
+
+    def index(slug: ContextSlug) -> LocalIndex:
+        with lock:
+            if slug not in indexes:
+                indexes[slug] = LocalIndex(context_folder(settings, slug) / "index.sqlite")
+            return indexes[slug]
+
+    def close() -> None:
+        with lock:
+            for held in indexes.values():
+                held.close()
+            indexes.clear()
+
+    def sources(context: ContextRow) -> LocalSourceTree:
+        if context.kind == "staged":
+            return LocalSourceTree(staged_folder(settings, context.slug))
+        return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
+
+    return Ports(
+        clock=clock,
+        ledger=SqliteLedger(settings.home / "ledger.sqlite"),
+        memo=SqliteMemo(settings.home / "memo.sqlite", clock=clock, max_bytes=settings.memo_bytes),
+        parser=SandboxedParser(
+            SandboxLimits(
+                memory_bytes=settings.parser.memory_bytes,
+                cpu_seconds=settings.parser.cpu_s,
+                wall_seconds=settings.parser.wall_s,
+                documents_per_child=settings.parser.recycle_documents,
+            ),
+            workers=settings.worker_count,
+        ),
+        embedders=_embedders(settings),
+        index=index,
+        objects=lambda slug: LocalObjectStore(context_folder(settings, slug) / "objects"),
+        sources=sources,
+        view=lambda slug: LocalView(context_folder(settings, slug) / "knowledge"),
+        limits=settings.limits,
+        project_id=settings.project_id,
+        owner=f"{socket.gethostname()}:{os.getpid()}:{_process_mark()}",
+        user=settings.user,
+        close_indexes=close,
+    )
+
+
+def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:
+    served: dict[str, DenseEmbedder] = {"minilm": MiniLmEmbedder(), "static": StaticEmbedder()}
+    if settings.embedder not in served:
+        raise RejectedInput(
+            "bad_settings",
+            f"embedder is {settings.embedder!r}, which this deployment doesn't serve",
+            remedy="use one of " + ", ".join(served),
+        )
+    return {settings.embedder: served[settings.embedder], **served}
+
+
+def _process_mark() -> str:
+    """Tells apart two processes that were given the same number, one after the other."""
+    return os.urandom(4).hex()
+
+
+def close(ports: Ports) -> None:
+    """Release what `build` and the work since then opened."""
+    ports.parser.close()
+    ports.close_indexes()
+    ports.memo.close()
+    ports.ledger.close()

@@ -1,0 +1,92 @@
+"""What surrounds a place in a document: heading path, pages, repeated prefix. Turns spans into chunks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from pipeline import tokens
+from pipeline.chunk.measure import Measure
+from pipeline.types import Block, Chunk, ParsedDocument
+
+
+class Outline:
+    """Lookups by offset in one document."""
+
+    def __init__(self, document: ParsedDocument, measure: Measure, target_size: int) -> None:
+        self.document = document
+        self.measure = measure
+        self.target_size = target_size
+        self._block_starts = [block.start for block in document.blocks]
+        self._paths = _paths(document.blocks)
+        self._repeats = bool(document.header) or any(block.header_end for block in document.blocks)
+        self._prefixes: dict[int, tuple[str, int]] = {}
+
+    def prefix(self, start: int) -> tuple[str, int]:
+        """The header lines that a chunk from `start` repeats, and their tokens; empty where there are none.
+
+        A prefix that takes more than half of the budget is dropped.
+        """
+        if not self._repeats:
+            return "", 0
+        if self.document.header:
+            return self._sized(-1, self.document.header)
+        at = bisect_right(self._block_starts, start) - 1
+        block = self.document.blocks[at] if at >= 0 else None
+        if block is None or not block.header_end or not block.header_end <= start < block.end:
+            return "", 0
+        return self._sized(at, self.document.text[block.start : block.header_end])
+
+    def chunk(self, index: int, start: int, end: int, *, oversize: bool = False) -> Chunk:
+        """The chunk of a span, everything about it filled in."""
+        document = self.document
+        prefix, prefix_tokens = self.prefix(start)
+        return Chunk(
+            text=document.text[start:end],
+            start=start,
+            end=end,
+            index=index,
+            tokens=prefix_tokens + self.measure.count(start, end),
+            heading_path=self.path(start, end),
+            prefix=prefix,
+            pages=self.pages(start, end),
+            oversize=oversize,
+        )
+
+    def path(self, start: int, end: int) -> tuple[str, ...]:
+        """Titles of the headings above `start`; headings that the span opens with count as above it."""
+        blocks = self.document.blocks
+        at = bisect_right(self._block_starts, start) - 1
+        while at + 1 < len(blocks) and blocks[at + 1].kind == "heading" and blocks[at + 1].start < end:
+            if at >= 0 and (blocks[at].kind != "heading" or start > blocks[at].start):
+                break
+            at += 1
+        if at < 0:
+            return ()
+        block = blocks[at]
+        if block.kind == "definition":
+            return (block.title,) if end <= block.end else ()  # several definitions have no name in common
+        return self._paths[at]
+
+    def pages(self, start: int, end: int) -> tuple[int, int]:
+        """First and last page that the span touches, from 1; (0, 0) without pages."""
+        starts = self.document.page_starts
+        return (bisect_right(starts, start), bisect_right(starts, end - 1)) if starts else (0, 0)
+
+    def _sized(self, key: int, prefix: str) -> tuple[str, int]:
+        if key not in self._prefixes:
+            size = tokens.count(prefix)
+            self._prefixes[key] = ("", 0) if size * 2 > self.target_size else (prefix, size)
+        return self._prefixes[key]
+
+
+def _paths(blocks: tuple[Block, ...]) -> list[tuple[str, ...]]:
+    """For each block, the titles above it (its own included, for headings)."""
+    paths, open_headings, path = [], list[tuple[int, str]](), tuple[str, ...]()
+    for block in blocks:
+        if block.kind == "heading":
+            while open_headings and open_headings[-1][0] >= block.level:
+                open_headings.pop()
+            open_headings.append((block.level, block.title))
+            path = tuple(title for _, title in open_headings if title)
+        paths.append(path)
+    return paths

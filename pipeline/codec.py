@@ -1,0 +1,112 @@
+"""Values of pure stages as memo bytes and back. What comes back equals what went in.
+
+Chunks are JSON, so that a person can read a memo entry; sparse vectors and dense vectors are little-endian arrays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.drafts import DocumentFacts
+from pipeline.types import Chunk, Float32Array, MetadataValue, SourcePath, SparseVectors
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedDocument:
+    """What the chunk stage makes of one document, whatever its path."""
+
+    title: str
+    metadata: tuple[tuple[str, MetadataValue], ...]
+    warnings: tuple[str, ...]
+    chunks: tuple[Chunk, ...]
+
+    def facts(self, path: SourcePath) -> DocumentFacts:
+        """What its records share when it stands at `path`."""
+        return DocumentFacts(path, self.title, self.metadata)
+
+
+def encode_chunks(document: ChunkedDocument) -> bytes:
+    """Memo bytes of a chunked document."""
+    paths: dict[tuple[str, ...], int] = {}
+    rows = [
+        [c.start, c.end, c.tokens, paths.setdefault(c.heading_path, len(paths)), c.prefix, *c.pages, int(c.oversize), c.text]
+        for c in document.chunks
+    ]
+    value = {
+        "title": document.title,
+        "metadata": [[k, list(v) if isinstance(v, tuple) else v] for k, v in document.metadata],
+        "warnings": document.warnings,
+        "paths": list(paths),
+        "chunks": rows,
+    }
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def decode_chunks(data: bytes) -> ChunkedDocument:
+    """The chunked document behind memo bytes."""
+    value = json.loads(data)
+    paths = [tuple(path) for path in value["paths"]]
+    chunks = tuple(
+        Chunk(text, start, end, index, count, paths[path], prefix, (first, last), bool(oversize))
+        for index, (start, end, count, path, prefix, first, last, oversize, text) in enumerate(value["chunks"])
+    )
+    metadata = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in value["metadata"])
+    return ChunkedDocument(value["title"], metadata, tuple(value["warnings"]), chunks)
+
+
+def encode_sparse(vectors: SparseVectors) -> bytes:
+    """Memo bytes of a batch of sparse vectors."""
+    lengths = np.diff(vectors.indptr).astype("<u4")
+    head = np.array([len(lengths)], dtype="<u4")
+    return b"".join((head.tobytes(), lengths.tobytes(), vectors.indices.astype("<u4").tobytes(), vectors.values.astype("<f4").tobytes()))
+
+
+def decode_sparse(data: bytes) -> SparseVectors:
+    """The sparse vectors behind memo bytes."""
+    n = int(np.frombuffer(data, "<u4", 1)[0])
+    lengths = np.frombuffer(data, "<u4", n, 4)
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+    total = int(indptr[-1])
+    at = 4 + 4 * n
+    indices = np.frombuffer(data, "<u4", total, at)
+    return SparseVectors(indptr, indices.astype(np.uint32), np.frombuffer(data, "<f4", total, at + 4 * total).astype(np.float32))
+
+
+def join_sparse(parts: Sequence[SparseVectors]) -> SparseVectors:
+    """Several batches as one, in order."""
+    lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
+    return SparseVectors(
+        np.cumsum(lengths, dtype=np.int64),
+        np.concatenate([np.zeros(0, np.uint32), *(part.indices for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
+    )
+
+
+def take_sparse(vectors: SparseVectors, rows: Sequence[int]) -> SparseVectors:
+    """Some rows of a batch, in the order asked for."""
+    parts = [vectors.row(i) for i in rows]
+    lengths = np.array([0, *(len(indices) for indices, _ in parts)], dtype=np.int64)
+    return SparseVectors(
+        np.cumsum(lengths, dtype=np.int64),
+        np.concatenate([np.zeros(0, np.uint32), *(indices for indices, _ in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(values for _, values in parts)]),
+    )
+
+
+def empty_sparse(rows: int) -> SparseVectors:
+    """A batch in which no row holds a term."""
+    return SparseVectors(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+
+
+def encode_vector(vector: Float32Array) -> bytes:
+    """Memo bytes of one dense vector."""
+    return vector.astype("<f4").tobytes()
+
+
+def decode_vectors(values: Sequence[bytes], dim: int) -> Float32Array:
+    """Dense vectors behind memo bytes, float32 (n, dim), C-contiguous."""
+    return np.frombuffer(b"".join(values), dtype="<f4").astype(np.float32, copy=False).reshape(len(values), dim)

@@ -1,0 +1,316 @@
+"""The names that the contract fixes: ledger rows as `CurateRunOutput`, `CurateNoopOutput`, `CurationState`, `TaskResponse`.
+
+Mapped here and nowhere else; values that the contract leaves open are those of DESIGN §9.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.fingerprint import canonical_json, content_hash
+from pipeline.ledger import RUN_ACTIVE, ContextRow, RunRow, Session, StageSummary
+from pipeline.ports import Ports
+from pipeline.types import ContextSlug, Namespace, SourcePath
+
+FAILED_SOURCES_MAX = 100
+"""Failed sources listed in an output; the whole list then stands in a run file."""
+
+SAMPLE_QUERIES_MAX = 5
+SAMPLE_RECORDS = 40
+"""Records looked at to make sample queries."""
+
+PAGE_ROWS = 1000
+
+Json = dict[str, Any]
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class Tally:
+    """A run's work rows, added up."""
+
+    changes: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    empty: int = 0
+    skipped: int = 0
+    processed: int = 0
+    screened: int = 0
+    chunks_created: int = 0
+    chunks_updated: int = 0
+    failed_sources: list[tuple[SourcePath, str]] = field(default_factory=list)
+    """Path and reason."""
+
+
+def tally(ports: Ports, run: RunRow) -> Tally:
+    """Add up what the run did about each source. Memory: the failed sources alone."""
+    out = Tally()
+    with ports.ledger.read() as session:
+        for row in session.work.each(run.id):
+            if row.change == "carry":
+                continue
+            out.changes[row.change] += 1
+            out.processed += row.status != ""
+            out.failed += row.status == "failed"
+            out.empty += row.status == "empty"
+            out.skipped += row.status == "skipped"
+            out.screened += sum(json.loads(row.screened or "{}").values())
+            out.chunks_created += row.chunks_created
+            out.chunks_updated += row.chunks_updated
+            if row.status == "failed":
+                out.failed_sources.append((row.path, row.reason))
+    return out
+
+
+def _mode(run: RunRow) -> str:
+    return "incremental" if run.base_version and not run.force else "full"
+
+
+def _scope(run: RunRow) -> str:
+    return str(json.loads(run.input)["scope"])
+
+
+def noop_output(run: RunRow, *, standing: int) -> str:
+    """`CurateNoopOutput`; `partial` while sources stand that failed before and are unchanged."""
+    status = "partial" if standing else "completed"
+    return canonical_json(
+        {"status": status, "flipped": False, "versioned": True, "mode": _mode(run), "scope": _scope(run), "delta": "empty"}
+    )
+
+
+def pointer_output(run: RunRow) -> str:
+    """What a rollback reports: nothing was built, another version is live."""
+    return canonical_json(
+        {"status": "completed", "flipped": True, "versioned": True, "mode": "incremental", "scope": _scope(run), "delta": "empty"}
+    )
+
+
+def run_output(ports: Ports, run: RunRow) -> str:
+    """`CurateRunOutput` of a sealed run. Writes the run file of failed sources when the list is too long."""
+    added = tally(ports, run)
+    with ports.ledger.read() as session:
+        summary = session.units.summary(run.id)
+    notes = json.loads(run.notes or "{}")
+    standing = notes.get("standing", 0)
+    whole = not (added.failed or added.empty or standing)
+    return canonical_json(
+        {
+            "status": "completed" if whole else "partial",
+            "flipped": True,
+            "versioned": True,
+            "mode": _mode(run),
+            "scope": _scope(run),
+            "images_skipped_no_vision": 0,
+            "sources_skipped_unreadable": added.skipped,
+            "usage": _usage(run, summary),
+            "sample_queries": _sample_queries(ports, run),
+            "delta": _delta(ports, run, added),
+        }
+    )
+
+
+def _usage(run: RunRow, summary: Sequence[StageSummary]) -> Json:
+    spent = sum(stage.embed_tokens for stage in summary)
+    model = json.loads(run.recipe)["model"]["name"] if run.recipe else ""
+    embed = {model: {"kind": "embed", "tier": "local", "embed_tokens": spent, "rerank_units": 0}} if spent else {}
+    return {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0, "by_model": {}, "embed_by_model": embed}
+
+
+def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
+    paths = [path for path, _ in added.failed_sources]
+    truncated = len(paths) > FAILED_SOURCES_MAX
+    spill = ""
+    if truncated:
+        data = "".join(canonical_json({"path": p, "reason": r}) + "\n" for p, r in added.failed_sources).encode()
+        spill = f"runs/{run.id}/failed-sources-{content_hash(data)[:16]}.jsonl"
+        ports.objects(run.context).put_many({spill: data})
+    return {
+        "new": added.changes["new"],
+        "changed": added.changes["changed"],
+        "deleted": added.changes["deleted"],
+        "processed": added.processed,
+        "failed": added.failed,
+        "failed_sources": paths[:FAILED_SOURCES_MAX],
+        "failed_sources_truncated": truncated,
+        "failed_sources_file": spill,
+        "corpus_artifacts": 0,
+        "corpus_edges": 0,
+        "corpus_artifacts_screened": 0,
+        "screened": added.screened,
+        "chunks_created": added.chunks_created,
+        "chunks_updated": added.chunks_updated,
+        "artifacts_created": 0,
+        "artifacts_updated": 0,
+        "chunks_screened": added.screened,
+        "artifacts_screened": 0,
+        "images_skipped_no_vision": 0,
+        "sources_skipped_unreadable": added.skipped,
+        "artifacts_errored": 0,
+        "sources_content_truncated": 0,
+    }
+
+
+def _sample_queries(ports: Ports, run: RunRow) -> list[str]:
+    """Questions from the corpus's own headings and titles; the same corpus gives the same ones."""
+    with ports.ledger.read() as session:
+        page = session.records.page_at(run.context, run.number, "", SAMPLE_RECORDS)
+    by_space: dict[Namespace, list[Any]] = {}
+    for record in page:
+        by_space.setdefault(record.namespace, []).append(record.id)
+    questions: dict[str, None] = {}
+    for namespace, ids in sorted(by_space.items()):
+        for metadata in ports.index(run.context).fetch(namespace, ids, vectors=False, metadata=True).metadata:
+            questions.setdefault(_question(metadata), None)
+    return list(questions)[:SAMPLE_QUERIES_MAX]
+
+
+def _question(metadata: Any) -> str:
+    title, headings = str(metadata.get("title", "")), metadata.get("headings", ())
+    subject = headings[-1] if headings else ""
+    name = title or metadata["filename"]
+    if subject and subject != title:
+        return f"What does {name} say about {subject}?"
+    return f"What is {name} about?"
+
+
+def curation_state(session: Session, context: ContextRow) -> Json:
+    """`CurationState` of what is live."""
+    manifest: Json = {}
+    after = ""
+    while True:
+        page = session.sources.page(context.slug, context.live_version, after, PAGE_ROWS)
+        for row in page:
+            if row.hash:
+                manifest[row.path] = {
+                    "hash": row.hash,
+                    "curated_at": timestamp(row.curated_at),
+                    "size": row.size,
+                    "mtime": timestamp(row.mtime_ns / 1e9) if row.mtime_ns else None,
+                }
+        if len(page) < PAGE_ROWS:
+            break
+        after = page[-1].path
+    removed = session.sources.removed(context.slug, context.live_version)
+    return {
+        "manifest": manifest,
+        "edges": {},
+        "corpus_groups": [],
+        "live_version": context.live_version,
+        "versions_stamped": True,
+        "source_removed": {path: {"removed_version": version, "removed_at": timestamp(at)} for path, version, at in removed},
+        "redispatch_count": context.redispatch_count,
+        "artifact_reclaim": [],
+        "source_pointers": {},
+        "source_glossary": {},
+    }
+
+
+TASK_STATES = {
+    "running": "running", "sealed": "running", "flipped": "running", "completed": "completed", "noop": "completed",
+    "abandoned": "cancelled", "retired": "failed", "failed": "failed",
+}  # fmt: skip
+"""Run state to `TaskState`. A retired version did its work and never went live: for whoever asked for it, it failed."""
+
+CURATE_INPUT = ("trigger", "force", "scope", "batch_size", "models", "legs", "artifacts_reset", "skip_corpus_aggregation")
+
+
+def task_response(run: RunRow, summary: Sequence[StageSummary], stages: Sequence[str], *, project_id: str, now: float) -> Json:
+    """`TaskResponse` of one run, with a step for each stage that has begun.
+
+    Args:
+        run: the run.
+        summary: how far its stages have got.
+        stages: every stage name, in order.
+        project_id: the deployment's project.
+        now: the time, for the running time of an active run.
+    """
+    given = json.loads(run.input)
+    curate_input = {key: given[key] for key in CURATE_INPUT if key in given}
+    if run.number:
+        curate_input["claimed_version"] = run.number
+    by_name = {stage.stage: stage for stage in summary}
+    steps = [_step(by_name[name]) for name in stages if name in by_name]
+    end = run.ended_at or now
+    out: Json = {
+        "id": run.id,
+        "project_id": project_id,
+        "context_id": run.context,
+        "agent_id": None,
+        "session_id": None,
+        "created_by": run.created_by,
+        "workflow": "curate",
+        "state": TASK_STATES[run.state],
+        "error": run.error or None,
+        "input": curate_input,
+        "output": json.loads(run.output) if run.output else None,
+        "steps": steps,
+        "steps_total": len(steps),
+        "tokens_prompt": 0,
+        "tokens_completion": 0,
+        "runtime_seconds": max(0, int(end - run.started_at)) if run.started_at else 0,
+        "running_from": timestamp(run.started_at) if run.started_at else None,
+        "timeout_seconds": None,
+        "timeout_at": None,
+        "archived_at": None,
+        "created_at": timestamp(run.created_at),
+        "last_activity_at": timestamp(run.active_at) if run.active_at else None,
+        "schedule": None,
+        "scheduled_at": None,
+        "parent_task_id": None,
+    }
+    if summary:
+        out["progress"] = progress(run, by_name, stages, now)
+    return out
+
+
+def _step(stage: StageSummary) -> Json:
+    done = stage.units == stage.units_done
+    return {
+        "step_id": stage.stage,
+        "status": "completed" if done else "running",
+        "type": "stage",
+        "commentary": f"{stage.units_done} of {stage.units} units done",
+    }
+
+
+def progress(run: RunRow, by_name: dict[str, StageSummary], stages: Sequence[str], now: float) -> Json:
+    """`TaskProgress`: the share of stages done, each counted by the work in its units."""
+    total = len(stages)
+    begun = [name for name in stages if name in by_name and by_name[name].units_done < by_name[name].units]
+    current = stages.index(begun[0]) if begun else total - 1
+    share = sum(_share(by_name[name]) for name in stages if name in by_name) / total
+    ended = run.state not in RUN_ACTIVE
+    pct = 100.0 if ended and run.state in ("completed", "noop") else min(99.9, 100 * share)
+    left = int((now - run.started_at) * (1 - share) / share) if share > 0 and not ended else None
+    return {
+        "phase": current + 1,
+        "phases": total,
+        "label": run.state if ended else stages[current],
+        "pct": round(pct, 1),
+        "eta_seconds": 0 if ended else left,
+    }
+
+
+def _share(stage: StageSummary) -> float:
+    return stage.size_done / stage.size if stage.size else float(stage.units_done == stage.units)
+
+
+def failed_listing(session: Session, slug: ContextSlug, version: int) -> list[Json]:
+    """Every source that the version knows and that isn't whole: path, status, code, reason."""
+    out: list[Json] = []
+    after = ""
+    while True:
+        page = session.sources.page(slug, version, after, PAGE_ROWS)
+        out += [{"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page if r.status != "ok"]
+        if len(page) < PAGE_ROWS:
+            return out
+        after = page[-1].path

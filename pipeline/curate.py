@@ -1,0 +1,391 @@
+"""The curate run, top to bottom: READ THIS FIRST.
+
+    claim ─ inventory ─ parse ─ chunk ─ screen ─ embed_dense ─ embed_sparse ─ upsert (invisible) ─ verify
+          ─ seal (stamps; forward only) ─ flip (one compare-and-set) ─ reclaim
+
+`start` claims the context for a run, or takes over one that died. `run_next` claims one unit of work, does it outside
+any transaction, and commits its outcome together with the unit's end and the unit that follows. Both drivers, the
+embedded loop and the workers, do nothing but call these two until the run has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from manifests import Manifest, canonical_json, diff, manifest_from
+from manifests.templates import default_manifest
+from pipeline import contract, publish
+from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
+from pipeline.fingerprint import canonical_json as canonical
+from pipeline.fingerprint import fingerprint
+from pipeline.ledger import RUN_ACTIVE, ContextRow, RunRow, Session, UnitClaim, VersionRow
+from pipeline.ports import Ports
+from pipeline.recipe import SETTABLE, Recipe, apply_settings, current, default_recipe, named_embedder, recipe_from_json
+from pipeline.stages.chunk import chunk
+from pipeline.stages.embed_dense import embed_dense
+from pipeline.stages.embed_sparse import embed_sparse
+from pipeline.stages.flip import flip, reclaim
+from pipeline.stages.inventory import inventory
+from pipeline.stages.job import DraftCache, Job, Outcome
+from pipeline.stages.parse import parse
+from pipeline.stages.screen import screen
+from pipeline.stages.seal import seal
+from pipeline.stages.upsert import upsert
+from pipeline.stages.verify import verify
+from pipeline.types import ContextSlug, RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage: its name everywhere (ledger, queue, metric), its scope, and what it does."""
+
+    name: str
+    scope: Literal["batch", "corpus"]
+    """A unit is a batch of sources, or the whole run."""
+    measure: str
+    """What a unit's size counts."""
+    body: Callable[[Job], Outcome] | None
+    """None: a leg that this build doesn't run yet; the stage's place is fixed all the same."""
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("inventory", "corpus", "files", inventory),
+    Stage("parse", "batch", "bytes", parse),
+    Stage("chunk", "batch", "bytes", chunk),
+    Stage("screen", "batch", "bytes", screen),
+    Stage("embed_dense", "batch", "tokens", embed_dense),
+    Stage("embed_sparse", "batch", "records", embed_sparse),
+    Stage("extract", "batch", "sources", None),
+    Stage("reduce", "corpus", "subjects", None),
+    Stage("upsert", "batch", "records", upsert),
+    Stage("layers", "corpus", "nodes", None),
+    Stage("verify", "corpus", "records", verify),
+    Stage("seal", "corpus", "records", seal),
+    Stage("flip", "corpus", "versions", flip),
+    Stage("reclaim", "corpus", "versions", reclaim),
+)
+
+ACTIVE_STAGES = tuple(stage for stage in STAGES if stage.body is not None)
+BY_NAME = {stage.name: stage for stage in ACTIVE_STAGES}
+CLAIM_ORDER = tuple(stage.name for stage in reversed(ACTIVE_STAGES))
+"""Later stages first: a batch that was begun is finished before another begins, which bounds what is in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurateRequest:
+    """What somebody asks for."""
+
+    context: ContextSlug
+    manifest: Manifest | None = None
+    """None: the live version's, or the default template's at the first run."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What `--set` sets: the recipe."""
+    force: bool = False
+    rehash: bool = False
+    allow_empty: bool = False
+    batch_size: int | None = None
+    trigger: str = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that this caller now owns."""
+
+    run: RunId
+    fence: int
+    resumed: bool
+
+
+def start(ports: Ports, request: CurateRequest) -> Started:
+    """Begin a run, or take over the context's unfinished one when that would do the same.
+
+    An unfinished run with other inputs is abandoned first (its finished work is in the memo); a sealed one is always
+    taken over, as it can only go forward.
+
+    Raises:
+        RejectedInput: the request can't be used: unknown context, manifest, model or setting.
+        Conflict: code `run_active`: a living process holds the context.
+    """
+    with ports.ledger.read() as session:
+        context = publish.require_context(session, request.context)
+        live = session.versions.get(context.slug, context.live_version)
+    _require_root(ports, context)
+    manifest, recipe = resolve(ports, request, live)
+    with ports.ledger.transaction("claim") as session:
+        taken = _take_over(ports, session, request, manifest, recipe)
+        if taken is not None:
+            return taken
+        context = publish.require_context(session, request.context)
+        return _create(ports, session, context, request, manifest, recipe)
+
+
+def _require_root(ports: Ports, context: ContextRow) -> None:
+    if not ports.sources(context).exists():
+        raise RejectedInput(
+            "no_root",
+            f"the source folder of {context.slug} is gone: {context.root}",
+            remedy=f"put it back; or `lamina delete {context.slug}` and curate the new folder",
+        )
+
+
+def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tuple[Manifest, Recipe]:
+    """Manifest and recipe that a run under this request follows.
+
+    Raises:
+        RejectedInput: see `start`.
+    """
+    manifest = request.manifest or (manifest_from(json.loads(live.manifest)) if live else default_manifest())
+    _require_buildable(manifest)
+    now = recipe_from_json(live.recipe) if live else default_recipe(ports.embedders, ports.parser.identity)
+    wanted = current(now, ports.embedders, ports.parser.identity)
+    settings = dict(request.settings)
+    model = manifest.curate.chunks.embedding_model
+    if model is not None:
+        named = named_embedder(model, ports.embedders)
+        if settings.get("embedder", named) != named:
+            raise RejectedInput(
+                "two_models",
+                f"the manifest names {model!r} and --set embedder names {settings['embedder']!r}",
+                remedy="drop one of the two",
+            )
+        settings["embedder"] = named
+    wanted = apply_settings(wanted, settings, ports.embedders)
+    if all(e.identity != wanted.model for e in ports.embedders.values()):
+        raise RejectedInput(
+            "model_not_served",
+            f"{request.context} is built with {wanted.model.name} {wanted.model.version}, which this deployment doesn't serve",
+            remedy="install that version, or rebuild with: --force --set embedder=NAME",
+        )
+    if live is not None and not request.force:
+        _require_same_vectors(ports, recipe_from_json(live.recipe), wanted, request)
+        _require_same_legs(manifest, live)
+    return manifest, wanted
+
+
+def _require_buildable(manifest: Manifest) -> None:
+    if manifest.curate.artifacts.enabled:
+        raise RejectedInput(
+            "artifacts_not_built",
+            "curate.artifacts.enabled is true, and this version of Lamina builds chunks only",
+            remedy="set curate.artifacts.enabled to false; the artifact types may stay",
+        )
+    if not manifest.curate.chunks.enabled:
+        raise RejectedInput(
+            "nothing_to_build", "curate.chunks.enabled is false, so there is nothing to build", remedy="set it to true"
+        )
+
+
+def _require_same_vectors(ports: Ports, live: Recipe, wanted: Recipe, request: CurateRequest) -> None:
+    if not wanted.same_vectors(live):
+        raise RejectedInput(
+            "model_change",
+            f"{request.context} is built with {live.model.name} and {live.sparse}; "
+            f"this run would use {wanted.model.name} and {wanted.sparse}",
+            remedy="add --force to rebuild everything with the new one, or leave it as it is",
+        )
+    kept = current(live, ports.embedders, ports.parser.identity)
+    if request.settings and wanted.fingerprint() != kept.fingerprint():
+        raise RejectedInput(
+            "recipe_change",
+            f"--set would change the recipe of {request.context} for new sources only",
+            remedy=f"add --force to rebuild everything, or drop --set (keys: {', '.join(SETTABLE)})",
+        )
+
+
+def _require_same_legs(manifest: Manifest, live: VersionRow) -> None:
+    kept = manifest_from(json.loads(live.manifest))
+    if manifest.curate.chunks.keyword.enabled != kept.curate.chunks.keyword.enabled:
+        raise RejectedInput(
+            "keyword_change",
+            "curate.chunks.keyword.enabled differs from what the live version is built with",
+            remedy="add --force to rebuild everything, or put it back",
+        )
+
+
+def _take_over(ports: Ports, session: Session, request: CurateRequest, manifest: Manifest, recipe: Recipe) -> Started | None:
+    held = session.runs.active(request.context)
+    if held is None:
+        return None
+    now = ports.clock.now()
+    if held.lease_until > now and held.owner != ports.owner:
+        raise Conflict(
+            "run_active",
+            f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
+            remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
+        )
+    same = (held.manifest, held.recipe, held.force) == (canonical_json(manifest), recipe.to_json(), request.force)
+    if held.state == "running" and not same:
+        publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
+        return None
+    fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
+    session.contexts.count_redispatch(request.context)
+    return Started(held.id, fence, resumed=True)
+
+
+def _create(
+    ports: Ports, session: Session, context: ContextRow, request: CurateRequest, manifest: Manifest, recipe: Recipe
+) -> Started:
+    now = ports.clock.now()
+    given = {"trigger": request.trigger, "force": request.force, "scope": "full"}
+    if request.batch_size:
+        given["batch_size"] = request.batch_size
+    run = RunRow(
+        id=RunId(fingerprint("run", context.slug, ports.owner, str(now), context.epoch, context.highest_version)[:16]),
+        context=context.slug,
+        kind="curate",
+        trigger=request.trigger,
+        state="running",
+        force=request.force,
+        created_by=ports.user,
+        created_at=now,
+        input=canonical({**given, "_options": {"rehash": request.rehash, "allow_empty": request.allow_empty}}),
+        manifest=canonical_json(manifest),
+        recipe=recipe.to_json(),
+        base_version=context.live_version,
+        base_epoch=context.epoch,
+    )
+    session.runs.create(run)
+    session.units.create(run.id, "inventory", {0: 1})
+    fence = session.runs.adopt(run.id, ports.owner, now + ports.limits.lease_s, now)
+    return Started(run.id, fence, resumed=False)
+
+
+def next_claim(ports: Ports, started: Started, stages: tuple[str, ...] = CLAIM_ORDER) -> UnitClaim | None:
+    """Lease a unit that is waiting or whose lease ran out; None when there is none right now.
+
+    Raises:
+        Conflict: code `stale_fence`: the run has ended or belongs to somebody else.
+        Unavailable: code `unit_stuck`: a unit was claimed too often.
+    """
+    now = ports.clock.now()
+    with ports.ledger.transaction("unit.claim") as session:
+        claim = session.units.claim(
+            started.run, started.fence, stages, owner=ports.owner, until=now + ports.limits.lease_s, now=now
+        )
+    if claim is not None and claim.attempts > ports.limits.unit_attempts:
+        raise Unavailable(
+            "unit_stuck",
+            f"{claim.stage} of batch {claim.batch} was begun {claim.attempts - 1} times and never ended",
+            remedy=f"see: lamina show {started.run}; stop the run with: lamina cancel {started.run}",
+        )
+    return claim
+
+
+def run_claim(
+    ports: Ports, claim: UnitClaim, cache: DraftCache, *, report: Callable[[int], None], lost: Callable[[], bool]
+) -> None:
+    """Do one unit and commit its outcome, its end, and the unit that follows, in one transaction.
+
+    Raises:
+        Conflict: code `stale_fence`: the lease was lost; nothing was reported.
+        PipelineError: the unit can't be done now; it is handed back.
+    """
+    stage = BY_NAME[claim.stage]
+    assert stage.body is not None
+    try:
+        job = _job(ports, claim, cache, report, lost)
+        outcome = stage.body(job)
+        with ports.ledger.transaction(claim.stage) as session:
+            session.units.finish(claim, ports.clock.now(), embed_tokens=outcome.embed_tokens)
+            outcome.write(session)
+            _follow(session, claim, stage, outcome)
+    except PipelineError as error:
+        if error.code != "stale_fence":
+            _hand_back(ports, claim, error)
+        raise
+
+
+def _job(ports: Ports, claim: UnitClaim, cache: DraftCache, report: Callable[[int], None], lost: Callable[[], bool]) -> Job:
+    with ports.ledger.read() as session:
+        run = session.runs.require(claim.run, claim.run_fence)
+        context = publish.require_context(session, run.context)
+    manifest = manifest_from(json.loads(run.manifest))
+    return Job(ports, run, context, manifest, recipe_from_json(run.recipe), claim, cache, report, lost)
+
+
+def _follow(session: Session, claim: UnitClaim, stage: Stage, outcome: Outcome) -> None:
+    """Create what comes next: the batch's next stage, or, after a barrier's last unit, the corpus stage behind it."""
+    run = session.runs.get(claim.run)
+    if run is None or run.state not in RUN_ACTIVE or stage.name == "inventory":
+        return  # ended, or the inventory has created the batches itself
+    at = ACTIVE_STAGES.index(stage)
+    if at + 1 == len(ACTIVE_STAGES):
+        return
+    following = ACTIVE_STAGES[at + 1]
+    if following.scope == "batch":
+        session.units.create(claim.run, following.name, {claim.batch: outcome.size})
+    elif stage.scope == "corpus" or not session.units.unfinished(claim.run, [s.name for s in ACTIVE_STAGES if s.scope == "batch"]):
+        session.units.create(claim.run, following.name, {0: outcome.size})
+
+
+def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> None:
+    """Release the unit and note why. A refused inventory ends the run: its input is wrong, not the world."""
+    now = ports.clock.now()
+    with ports.ledger.transaction("unit.release") as session:
+        session.units.release(claim)
+        run = session.runs.get(claim.run)
+        if run is None or run.fence != claim.run_fence or run.state not in RUN_ACTIVE:
+            return
+        if isinstance(error, RejectedInput) and run.state == "running":
+            publish.abandon(session, run, now, state="failed", error=error.message)
+        else:
+            session.runs.set_error(claim.run, f"{claim.stage}: {error.message}", now)
+
+
+def cancel(ports: Ports, run_id: RunId) -> RunRow:
+    """Abandon a run before its seal; past it, it rolls forward and this only says so.
+
+    Raises:
+        RejectedInput: there is no such run, or it has ended.
+    """
+    with ports.ledger.transaction("cancel") as session:
+        run = session.runs.get(run_id)
+        if run is None:
+            raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+        publish.cancel(session, run, ports.clock.now())
+    publish.sweep(ports, run.context)
+    with ports.ledger.read() as session:
+        ended = session.runs.get(run_id)
+    assert ended is not None
+    return ended
+
+
+def rollback(ports: Ports, slug: ContextSlug, version: int | None) -> RunRow:
+    """Move the live pointer to another readable version, as a recorded run. An instant whatever the corpus.
+
+    Raises:
+        RejectedInput: see `publish.move_to`.
+    """
+    now = ports.clock.now()
+    with ports.ledger.transaction("rollback") as session:
+        context = publish.require_context(session, slug)
+        run = RunRow(
+            id=RunId(fingerprint("rollback", slug, ports.owner, str(now), context.epoch)[:16]),
+            context=slug,
+            kind="rollback",
+            trigger="rollback",
+            state="completed",
+            force=False,
+            created_by=ports.user,
+            created_at=now,
+            input=canonical({"trigger": "rollback", "force": False, "scope": "restore"}),
+            base_version=context.live_version,
+            base_epoch=context.epoch,
+            started_at=now,
+            active_at=now,
+            ended_at=now,
+        )
+        target = publish.move_to(session, slug, version, run, now)
+        run = replace(run, number=target, output=contract.pointer_output(run))
+        session.runs.create(run)
+    publish.refresh_view(ports, slug)
+    return run
+
+
+def stale_reasons(live: VersionRow, manifest: Manifest) -> tuple[str, ...]:
+    """Why an unforced run under `manifest` leaves indexed sources as they are, in plain words."""
+    difference = diff(manifest_from(json.loads(live.manifest)), manifest)
+    return tuple(reason for leg in difference.legs for reason in leg.reasons)

@@ -1,0 +1,207 @@
+"""The embedded driver: threads that claim units and do them until the run has ended.
+
+It holds no rules: `curate.start`, `next_claim` and `run_claim` decide everything. What it adds is concurrency, the
+heartbeat that renews leases beside the work, and the numbers that a progress display reads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pipeline import curate
+from pipeline.errors import Conflict, PipelineError, Unavailable
+from pipeline.ledger import RUN_ACTIVE, RunRow, UnitClaim
+from pipeline.ports import Ports
+from pipeline.retry import next_attempt
+from pipeline.stages.job import DraftCache
+
+IDLE_S = 0.05
+"""Wait of a thread that finds every unit taken."""
+
+HEARTBEATS_PER_LEASE = 3
+"""A lease of 30 s is renewed every 10 s (DESIGN §4, invariant 10)."""
+
+Start = Callable[[], curate.Started]
+
+
+@dataclass(slots=True)
+class Meter:
+    """Work reported by the units of one run, by stage; thread-safe."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    doing: Counter[str] = field(default_factory=Counter)
+    """Units under way."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, stage: str, amount: int) -> None:
+        """Count work done, in the stage's own measure."""
+        with self._lock:
+            self.done[stage] += amount
+
+    def begin(self, stage: str, change: int) -> None:
+        """Count a unit as begun (1) or ended (-1)."""
+        with self._lock:
+            self.doing[stage] += change
+
+
+@dataclass(slots=True)
+class _Loop:
+    """What the threads of one run share."""
+
+    ports: Ports
+    started: curate.Started
+    meter: Meter
+    cache: DraftCache = field(default_factory=DraftCache)
+    stop: threading.Event = field(default_factory=threading.Event)
+    spread: threading.Event = field(default_factory=threading.Event)
+    """Set when there is work for more than one thread."""
+    held: dict[UnitClaim, float] = field(default_factory=dict)
+    """Claims under way, and when each was begun."""
+    lost: set[UnitClaim] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    error: BaseException | None = None
+
+    def work(self, *, first: bool) -> None:
+        """Claim and do units until the run has ended or somebody says stop."""
+        try:
+            while not first and not self.spread.wait(IDLE_S):
+                if self.stop.is_set():
+                    return
+            while not self.stop.is_set():
+                claim = curate.next_claim(self.ports, self.started)
+                if claim is None:
+                    self.spread.set()
+                    if self._ended():
+                        break
+                    self.stop.wait(IDLE_S)
+                else:
+                    self._one(claim)
+        except BaseException as error:  # noqa: BLE001  # carried to the calling thread and raised there
+            self._fail(error)
+        finally:
+            if first:
+                self.stop.set()
+
+    def _one(self, claim: UnitClaim) -> None:
+        with self.lock:
+            self.held[claim] = self.ports.clock.now()
+        self.meter.begin(claim.stage, 1)
+        try:
+            curate.run_claim(
+                self.ports,
+                claim,
+                self.cache,
+                report=lambda amount: self.meter.add(claim.stage, amount),
+                lost=lambda: claim in self.lost or self.stop.is_set(),
+            )
+            if claim.stage == "inventory":
+                self.spread.set()
+        except Conflict as error:
+            if error.code != "stale_fence" or self._disowned():
+                raise
+        except Unavailable as error:
+            retry = next_attempt(error, claim.attempts)
+            if retry is None:
+                raise
+            self.stop.wait(retry.delay_s)
+        finally:
+            self.meter.begin(claim.stage, -1)
+            with self.lock:
+                self.held.pop(claim, None)
+
+    def _fail(self, error: BaseException) -> None:
+        with self.lock:
+            # What follows the first error is its echo: every thread loses its claims once the loop stops.
+            if self.error is None:
+                self.error = error
+        self.stop.set()
+
+    def _ended(self) -> bool:
+        with self.ports.ledger.read() as session:
+            run = session.runs.get(self.started.run)
+        return run is None or run.state not in RUN_ACTIVE
+
+    def _disowned(self) -> bool:
+        """Whether another process has taken the run over, as opposed to one unit's lease having run out."""
+        with self.ports.ledger.read() as session:
+            run = session.runs.get(self.started.run)
+        return run is not None and run.state in RUN_ACTIVE and run.fence != self.started.fence
+
+    def beat(self) -> None:
+        """Renew the run and every claim under way, beside the work."""
+        limits = self.ports.limits
+        while not self.stop.wait(limits.lease_s / HEARTBEATS_PER_LEASE):
+            now = self.ports.clock.now()
+            with self.lock:
+                fresh = [claim for claim, since in self.held.items() if now - since < limits.unit_limit_s]
+            try:
+                with self.ports.ledger.transaction("heartbeat") as session:
+                    alive = session.runs.renew(self.started.run, self.started.fence, now + limits.lease_s, now)
+                    gone = [claim for claim in fresh if not session.units.renew(claim, now + limits.lease_s)]
+            except Unavailable:
+                continue  # the ledger is busy; the next beat comes well before the lease ends
+            with self.lock:
+                self.lost.update(gone if alive else self.held)
+
+
+def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | None = None) -> RunRow:
+    """Work on a run until it has ended. Returns the ended run.
+
+    Args:
+        ports: the deployment.
+        started: the run, from `curate.start`.
+        workers: threads, at least 1.
+        meter: counts work for a display.
+
+    Raises:
+        PipelineError: the run could not be finished now; it can be resumed.
+        Conflict: code `stale_fence`: another process has taken the run over.
+    """
+    loop = _Loop(ports, started, meter or Meter())
+    threads = [threading.Thread(target=loop.work, kwargs={"first": False}, name=f"worker-{i}") for i in range(1, max(1, workers))]
+    heart = threading.Thread(target=loop.beat, name="heartbeat")
+    for thread in (*threads, heart):
+        thread.start()
+    try:
+        loop.work(first=True)
+    except BaseException:
+        loop.stop.set()
+        raise
+    finally:
+        for thread in (*threads, heart):
+            thread.join()
+    with ports.ledger.read() as session:
+        run = session.runs.get(started.run)
+    assert run is not None
+    if run.state in RUN_ACTIVE and loop.error is not None:
+        raise loop.error
+    if loop.error is not None and not isinstance(loop.error, PipelineError):
+        raise loop.error
+    return run
+
+
+def curate_and_follow(ports: Ports, request: curate.CurateRequest, workers: int, meter: Meter | None = None) -> RunRow:
+    """Curate until what is live is what the request asks for.
+
+    A resumed run may follow an inventory that is out of date, and a run whose base was moved under it is abandoned or
+    retired: in both cases a fresh one follows. Returns the last run that did something.
+    """
+    last: RunRow | None = None
+    for _ in range(FOLLOW_MAX):
+        started = curate.start(ports, request)
+        run = drive(ports, started, workers, meter)
+        if run.state == "noop" and last is not None and last.state == "completed":
+            return last
+        last = run
+        moved = run.state == "retired" or (run.state == "abandoned" and not run.cancel_requested and "moved" in run.error)
+        if not (started.resumed or moved):
+            return run
+    assert last is not None
+    return last
+
+
+FOLLOW_MAX = 5
+"""Runs in a row that one call may start."""

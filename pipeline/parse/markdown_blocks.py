@@ -1,0 +1,338 @@
+"""CommonMark block structure with GFM tables, by lines: text -> blocks. The only reader of Markdown structure.
+
+Only the outermost structure is built, because only it decides sections and cuts: a heading inside a list item or a
+quote is content of that item. Inside containers just enough is tracked (open fence, open paragraph) to know where they
+end. `tests/unit/test_parse_markdown.py` compares with markdown-it-py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from pipeline.parse.markdown_inline import plain
+from pipeline.types import Block, BlockKind
+
+_INDENT = 4
+"""Columns that make indented code, and the width of a tab stop."""
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)(.*)")
+_ATX_CLOSE = re.compile(r"(?:^|[ \t]+)#+$")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_QUOTE = re.compile(r" {0,3}>[ \t]?")
+_ITEM = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])([ \t]+|$)")
+_NESTED = re.compile(r"[ \t]*(?:>|[-+*](?=[ \t]|$)|\d{1,9}[.)](?=[ \t]|$))[ \t]?")
+_DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_PIPE = re.compile(r"(?<!\\)\|")
+_REFERENCE = re.compile(r" {0,3}\[[^\]]+\]:[ \t]*\S")
+_HTML_BLOCK_TAGS = (
+    "address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|"
+    "fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|"
+    "menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title|tr|"
+    "track|ul"
+)
+_HTML: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
+    (
+        re.compile(r" {0,3}<(?:script|pre|style|textarea)(?:\s|>|$)", re.IGNORECASE),
+        re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE),
+    ),
+    (re.compile(r" {0,3}<!--"), re.compile(r"-->")),
+    (re.compile(r" {0,3}<\?"), re.compile(r"\?>")),
+    (re.compile(r" {0,3}<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(r" {0,3}<![A-Za-z]"), re.compile(r">")),
+    (re.compile(rf" {{0,3}}</?(?:{_HTML_BLOCK_TAGS})(?:\s|/?>|$)", re.IGNORECASE), None),
+)
+_ATTRIBUTE = r"""\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?"""
+_HTML_ANY = re.compile(rf" {{0,3}}(?:<[A-Za-z][\w-]*(?:{_ATTRIBUTE})*\s*/?>|</[A-Za-z][\w-]*\s*>)\s*$")
+_SPECIAL = frozenset(" \t#`~>-+*_=|:<0123456789")
+"""First characters of lines that may be anything but plain paragraph text."""
+
+
+def scan(text: str) -> tuple[Block, ...]:
+    """Blocks of a Markdown text in order; together they cover every line that isn't blank. Linear time."""
+    return tuple(_Scanner(text).run())
+
+
+def _columns(line: str) -> int:
+    """Width of the leading white space, tabs to stops of four."""
+    bare = line.lstrip(" \t")
+    lead = line[: len(line) - len(bare)]
+    return len(lead.expandtabs(_INDENT)) if "\t" in lead else len(lead)
+
+
+def _pipes(row: str) -> int:
+    """Number of cells in a table row."""
+    row = row.strip(" \t")
+    cells = len(_PIPE.findall(row)) + 1
+    return cells - row.startswith("|") - (len(row) > 1 and row.endswith("|") and not row.endswith("\\|"))
+
+
+def _interrupts(line: str) -> bool:
+    """Whether a line that isn't blank ends an open paragraph. Setext lines and tables are the paragraph's business."""
+    first = line.lstrip(" ")[:1]
+    if first not in _SPECIAL or _columns(line) >= _INDENT:
+        return False
+    if first == "#":
+        return _ATX.match(line) is not None
+    if first in "`~":
+        return _FENCE.match(line) is not None
+    if first == ">":
+        return True
+    if first == "<":
+        return any(start.match(line) for start, _ in _HTML)
+    if _RULE.match(line):
+        return True
+    item = _ITEM.match(line)
+    if item is None or item.end() == len(line):
+        return False
+    return not item.group(2)[0].isdigit() or item.group(2)[:-1] == "1"
+
+
+def _is_lazy(line: str) -> bool:
+    """Whether a line outside a container may continue the paragraph inside it. Any list marker may not."""
+    return not _interrupts(line) and not _ITEM.match(line)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """What is open at the inner end of a container: a fence, a paragraph, or nothing."""
+
+    fence: str = ""
+    fence_column: int = 0
+    paragraph: bool = field(default=False)
+
+    def feed(self, line: str) -> None:
+        """Take the next line of the container, its own prefix removed."""
+        bare = line.strip(" \t")
+        if self.fence:
+            if bare.startswith(self.fence) and not bare.strip(self.fence[0]):
+                self.fence = ""
+            elif bare and _columns(line) < self.fence_column:
+                self.fence = ""  # the nested container ended, and the fence with it
+            else:
+                return
+            if not bare.strip("`~"):
+                return
+        if not bare:
+            self.paragraph = False
+            return
+        at = 0
+        while match := _NESTED.match(line, at):
+            at = match.end()
+        rest = line[at:]
+        if _columns(rest) >= _INDENT and not self.paragraph:
+            return
+        fence = _FENCE.match(rest.lstrip(" \t"))
+        if fence:
+            self.fence, self.fence_column = fence.group(1), len(line) - len(rest.lstrip(" \t"))
+        self.paragraph = not (fence or not rest.strip(" \t") or _ATX.match(rest) or _RULE.match(line))
+
+
+class _Scanner:
+    """One pass over the lines; every method takes a line number and returns the first line it didn't use."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+        self.starts[-1] = len(text)
+        self.blocks: list[Block] = []
+
+    def run(self) -> list[Block]:
+        at, end = 0, len(self.lines)
+        while at < end:
+            line = self.lines[at]
+            first = line[:1]
+            if not first:
+                at += 1
+            elif first not in _SPECIAL:
+                at = self.paragraph(at)
+            elif line.strip(" \t"):
+                at = self.block(at, line)
+            else:
+                at += 1
+        return self.blocks
+
+    def block(self, at: int, line: str) -> int:
+        """A line that isn't blank and may start anything."""
+        if _columns(line) >= _INDENT:
+            return self.indented_code(at)
+        first = line.lstrip(" ")[0]
+        if first == "#" and (atx := _ATX.match(line)):
+            title = _ATX_CLOSE.sub("", atx.group(2).strip(" \t"))
+            return self.add("heading", at, at + 1, level=len(atx.group(1)), title=plain(title))
+        if first in "`~" and (fence := _FENCE.match(line)):
+            return self.fenced_code(at, fence.group(1))
+        if first == ">":
+            return self.quote(at)
+        if first == "<":
+            end = self.html(at, line)
+            return end if end > at else self.paragraph(at)
+        if first in "-*_" and _RULE.match(line):
+            return self.add("paragraph", at, at + 1)
+        if item := _ITEM.match(line):
+            return self.list(at, item)
+        return self.paragraph(at)
+
+    def add(
+        self, kind: BlockKind, at: int, end: int, *, level: int = 0, title: str = "", cuts: tuple[int, ...] = ()
+    ) -> int:
+        starts = self.starts
+        self.blocks.append(Block(kind, starts[at], starts[end], level, title, cuts))
+        return end
+
+    def paragraph(self, at: int) -> int:
+        lines, total = self.lines, len(self.lines)
+        end = at + 1
+        while end < total:
+            line = lines[end]
+            first = line[:1]
+            if not first:
+                break
+            if first in _SPECIAL:
+                bare = line.lstrip(" \t")
+                if not bare:
+                    break
+                if bare[0] in "|-:" and _DELIMITER.match(line) and self.is_table(end):
+                    if end - 1 > at:
+                        self.add("paragraph", at, end - 1)
+                    return self.table(end - 1)
+                if bare[0] in "=-" and (underline := _SETEXT.match(line)):
+                    if self.are_references(at, end):
+                        if bare[0] == "-" and _RULE.match(line):
+                            break
+                    else:
+                        title = plain(" ".join(part.strip() for part in lines[at:end]))
+                        level = 1 if underline.group(1)[0] == "=" else 2
+                        return self.add("heading", at, end + 1, level=level, title=title)
+                if _interrupts(line):
+                    break
+            end += 1
+        return self.add("paragraph", at, end)
+
+    def are_references(self, at: int, end: int) -> bool:
+        return self.lines[at].lstrip(" ").startswith("[") and all(_REFERENCE.match(line) for line in self.lines[at:end])
+
+    def is_table(self, delimiter: int) -> bool:
+        header = self.lines[delimiter - 1]
+        return "|" in header and _columns(header) < _INDENT and _pipes(header) == _pipes(self.lines[delimiter])
+
+    def table(self, at: int) -> int:
+        end = at + 2
+        while end < len(self.lines):
+            line = self.lines[end]
+            if not line.strip(" \t") or _columns(line) >= _INDENT or _interrupts(line):
+                break
+            end += 1
+        starts = self.starts
+        header_end = starts[at + 2] if end > at + 2 else 0
+        cuts = tuple(starts[at + 3 : end])
+        self.blocks.append(Block("table", starts[at], starts[end], 0, "", cuts, header_end))
+        return end
+
+    def indented_code(self, at: int) -> int:
+        end = last = at + 1
+        while end < len(self.lines):
+            line = self.lines[end]
+            if line.strip(" \t"):
+                if _columns(line) < _INDENT:
+                    break
+                last = end + 1
+            end += 1
+        return self.add("code", at, last, cuts=self.gaps(at, last))
+
+    def fenced_code(self, at: int, fence: str) -> int:
+        mark, width = fence[0], len(fence)
+        end = at + 1
+        while end < len(self.lines):
+            bare = self.lines[end].strip(" \t")
+            end += 1
+            if bare.startswith(fence) and not bare.strip(mark) and _columns(self.lines[end - 1]) < _INDENT:
+                break
+        assert width >= len("```"), "a fence has three marks"
+        return self.add("code", at, self.used(at, end), cuts=self.gaps(at, end))
+
+    def used(self, at: int, end: int) -> int:
+        """`end` without the blank lines before it (an unclosed fence runs to the end of the text)."""
+        while end - 1 > at and not self.lines[end - 1].strip(" \t"):
+            end -= 1
+        return end
+
+    def gaps(self, at: int, end: int) -> tuple[int, ...]:
+        """Starts of lines that follow a blank line: where code may be divided."""
+        lines, starts = self.lines, self.starts
+        if end - at < len("code"):
+            return ()
+        return tuple(starts[i] for i in range(at + 2, end) if lines[i].strip() and not lines[i - 1].strip())
+
+    def html(self, at: int, line: str) -> int:
+        """An HTML block, or `at` itself when the line starts none."""
+        for start, stop in _HTML:
+            if start.match(line):
+                return self.html_until(at, stop)
+        return self.html_until(at, None) if _HTML_ANY.match(line) else at
+
+    def html_until(self, at: int, stop: re.Pattern[str] | None) -> int:
+        end = at
+        while end < len(self.lines):
+            line = self.lines[end]
+            if stop is None and not line.strip(" \t"):
+                break
+            end += 1
+            if stop is not None and stop.search(line):
+                break
+        return self.add("html", at, self.used(at, end))
+
+    def quote(self, at: int) -> int:
+        leaf, end = _Leaf(), at
+        while end < len(self.lines):
+            line = self.lines[end]
+            if match := _QUOTE.match(line):
+                leaf.feed(line[match.end() :])
+            elif not (leaf.paragraph and line.strip(" \t") and _is_lazy(line)):
+                break
+            end += 1
+        return self.add("quote", at, end)
+
+    def list(self, at: int, item: re.Match[str]) -> int:
+        mark = item.group(2)[-1]
+        leaf, content = self.item(at, item)
+        items: list[int] = []
+        end, last = at + 1, at + 1
+        while end < len(self.lines):
+            line = self.lines[end]
+            if not line.strip(" \t"):
+                if last == end and content < 0:
+                    content = 1 << 20  # an item that starts with a blank line ends at a second one
+                leaf.feed("")
+                end += 1
+                continue
+            columns = _columns(line)
+            if columns >= abs(content):
+                wide = line.expandtabs(_INDENT) if "\t" in line else line
+                leaf.feed(wide[abs(content) :])
+                content = abs(content)
+            elif (match := _ITEM.match(line)) and match.group(2)[-1] == mark and not _RULE.match(line):
+                items.append(self.starts[end])
+                leaf, content = self.item(end, match)
+            elif not (leaf.paragraph and _is_lazy(line)):
+                break
+            end += 1
+            last = end
+        return self.add("list", at, last, cuts=tuple(items))
+
+    def item(self, at: int, match: re.Match[str]) -> tuple[_Leaf, int]:
+        """State of a new item and the column of its content; negative while the item is empty."""
+        line = self.lines[at]
+        marker = match.end(2)
+        rest = line[marker:]
+        leaf = _Leaf()
+        if not rest.strip(" \t"):
+            return leaf, -(marker + 1)
+        wide = line.expandtabs(_INDENT) if "\t" in line else line
+        gap = len(wide[marker:]) - len(wide[marker:].lstrip(" "))
+        content = marker + (gap if 1 <= gap <= _INDENT else 1)
+        leaf.feed(wide[content:])
+        return leaf, content

@@ -1,0 +1,78 @@
+"""Jupyter notebooks: Markdown cells as they are, code and the text of outputs fenced; no pictures, no JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from pipeline.errors import RejectedInput
+from pipeline.parse import markdown
+from pipeline.parse.decode import clean, decode
+from pipeline.types import ParsedDocument
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Terminal colour sequences, and control characters that no text needs."""
+_FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
+
+
+def parse(data: bytes, name: str) -> ParsedDocument:
+    """A notebook as a Markdown document of kind `notebook`.
+
+    Raises:
+        RejectedInput: code `notebook_broken`.
+    """
+    text, warnings = decode(data)
+    try:
+        notebook = json.loads(text)
+        cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
+        language = _language(notebook)
+        parts = [part.strip("\n") for cell in cells for part in _cell(cell, language)]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise RejectedInput("notebook_broken", f"{name} isn't a notebook that can be read: {error}") from error
+    body = clean("\n\n".join(part for part in parts if part.strip()) + "\n")
+    # A rule at the start of a first cell is a rule, not front matter.
+    return markdown.from_text("\n" + body, warnings, kind="notebook")
+
+
+def _language(notebook: dict[str, object]) -> str:
+    metadata = notebook.get("metadata")
+    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    found = kernel.get("language", "") if isinstance(kernel, dict) else ""
+    return found if isinstance(found, str) and re.fullmatch(r"[\w+#-]{1,30}", found) else ""
+
+
+def _cell(cell: dict[str, object], language: str) -> Iterator[str]:
+    source = _joined(cell.get("source", cell.get("input", "")))
+    if cell.get("cell_type") == "code":
+        yield _fenced(source, language)
+        outputs = cell.get("outputs")
+        for output in outputs if isinstance(outputs, list) else []:
+            yield _fenced(_output(output), "")
+    elif cell.get("cell_type") == "raw":
+        yield _fenced(source, "")
+    else:
+        yield source
+
+
+def _output(output: dict[str, object]) -> str:
+    if output.get("output_type") == "error":
+        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    data = output.get("data")
+    text = output.get("text") if data is None else (data.get("text/plain") if isinstance(data, dict) else "")
+    return _ESCAPES.sub("", _joined(text))
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _fenced(text: str, language: str) -> str:
+    text = _ESCAPES.sub("", text).strip("\n")
+    if not text.strip():
+        return ""
+    inside = max((len(mark) for mark in _FENCES.findall(text)), default=0)
+    fence = "`" * max(3, inside + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

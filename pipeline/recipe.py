@@ -1,0 +1,144 @@
+"""The recipe: choices that change results but that the manifest doesn't name (DESIGN §2).
+
+A default that the deployment supplies enters the recipe as its resolved identity at the first run. A run follows the
+live version's recipe unless it is forced, so a rollback brings the old one back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+
+from pipeline import screen, tokens
+from pipeline.embed.sparse import SparseEncoder
+from pipeline.errors import RejectedInput
+from pipeline.fingerprint import canonical_json, fingerprint
+from pipeline.ports import DenseEmbedder
+from pipeline.types import ModelIdentity
+
+CONTEXT_TOKENS = 64
+"""Default and largest budget for title and heading path in front of what is embedded."""
+
+SETTABLE = {
+    "embedder": "short name of a dense model; `lamina doctor` lists them",
+    "stemming": "english or none",
+    "stop_words": "on or off",
+    "context_tokens": f"0 to {CONTEXT_TOKENS}: tokens of title and heading path in front of what is embedded",
+}
+"""Keys of `--set`, and what each takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything a result depends on besides content and manifest."""
+
+    embedder: str
+    """Short name under which this deployment serves the model."""
+    model: ModelIdentity
+    sparse: str
+    """Identity of the sparse encoder."""
+    stemming: bool
+    stop_words: bool
+    parser: str
+    tokenizer: str
+    context_tokens: int
+    screen: int
+    """Version of the screening rules."""
+
+    def to_json(self) -> str:
+        """Canonical JSON, as the ledger keeps it."""
+        return canonical_json(asdict(self))
+
+    def fingerprint(self) -> str:
+        """Equal exactly when no result can differ; the short name is not part of it."""
+        return fingerprint("recipe", canonical_json({k: v for k, v in asdict(self).items() if k != "embedder"}))
+
+    def encoder(self) -> SparseEncoder:
+        """The sparse encoder that this recipe names; one instance for each choice, as it remembers words."""
+        return _encoder(self.stop_words, self.stemming)
+
+    def same_vectors(self, other: Recipe) -> bool:
+        """Whether vectors of both may stand in one generation."""
+        return self.model == other.model and self.sparse == other.sparse
+
+
+@cache
+def _encoder(stop_words: bool, stem: bool) -> SparseEncoder:  # noqa: FBT001  # positional for the cache's key
+    return SparseEncoder(stop_words=stop_words, stem=stem)
+
+
+def recipe_from_json(text: str) -> Recipe:
+    """The recipe that `to_json` wrote."""
+    values = json.loads(text)
+    return Recipe(**{**values, "model": ModelIdentity(**values["model"])})
+
+
+def default_recipe(embedders: Mapping[str, DenseEmbedder], parser: str) -> Recipe:
+    """What a first run resolves to: the deployment's first embedder and this build's parsers and rules."""
+    name, embedder = next(iter(embedders.items()))
+    encoder = SparseEncoder()
+    return Recipe(
+        embedder=name,
+        model=embedder.identity,
+        sparse=encoder.identity,
+        stemming=True,
+        stop_words=True,
+        parser=parser,
+        tokenizer=tokens.IDENTITY,
+        context_tokens=CONTEXT_TOKENS,
+        screen=screen.VERSION,
+    )
+
+
+def current(recipe: Recipe, embedders: Mapping[str, DenseEmbedder], parser: str) -> Recipe:
+    """The same choices with the identities that this build and deployment give them."""
+    model = embedders[recipe.embedder].identity if recipe.embedder in embedders else recipe.model
+    renewed = replace(recipe, model=model, parser=parser, tokenizer=tokens.IDENTITY, screen=screen.VERSION)
+    return replace(renewed, sparse=renewed.encoder().identity)
+
+
+def apply_settings(recipe: Recipe, settings: Mapping[str, str], embedders: Mapping[str, DenseEmbedder]) -> Recipe:
+    """The recipe with `--set` applied.
+
+    Raises:
+        RejectedInput: an unknown key, or a value that the key doesn't take; every fault is listed.
+    """
+    faults: list[str] = []
+    for key, value in settings.items():
+        if key == "embedder":
+            if value in embedders:
+                recipe = replace(recipe, embedder=value, model=embedders[value].identity)
+            else:
+                faults.append(f"embedder={value}: this deployment serves {', '.join(embedders)}")
+        elif key == "stemming" and value in ("english", "none"):
+            recipe = replace(recipe, stemming=value == "english")
+        elif key == "stop_words" and value in ("on", "off"):
+            recipe = replace(recipe, stop_words=value == "on")
+        elif key == "context_tokens" and value.isascii() and value.isdigit() and int(value) <= CONTEXT_TOKENS:
+            recipe = replace(recipe, context_tokens=int(value))
+        elif key in SETTABLE:
+            faults.append(f"{key}={value}: takes {SETTABLE[key]}")
+        else:
+            faults.append(f"{key}: unknown key; there are {', '.join(SETTABLE)}")
+    if faults:
+        raise RejectedInput("bad_setting", "--set can't be used: " + "; ".join(faults), remedy="correct or drop it")
+    return replace(recipe, sparse=recipe.encoder().identity)
+
+
+def named_embedder(model: str, embedders: Mapping[str, DenseEmbedder]) -> str:
+    """The short name of the model that a manifest names.
+
+    Raises:
+        RejectedInput: this deployment can't serve it; the message lists what it can.
+    """
+    for name, embedder in embedders.items():
+        if model in (name, embedder.identity.name):
+            return name
+    served = ", ".join(f"{name} ({e.identity.name})" for name, e in embedders.items())
+    raise RejectedInput(
+        "model_not_served",
+        f"curate.chunks.embedding_model names {model!r}, which this deployment can't serve",
+        remedy=f"name one of {served}, or leave the key out for the default",
+    )

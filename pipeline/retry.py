@@ -1,0 +1,32 @@
+"""Whether a failed unit is tried again, and when. The only place that decides it; adapters only translate errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.errors import PipelineError, Unavailable
+
+ATTEMPTS_MAX = 4
+"""Claims of one unit by one run before the driver gives up and says so; the run stays resumable."""
+
+FIRST_DELAY_S = 0.5
+DELAY_MAX_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again after a while."""
+
+    delay_s: float
+
+
+def next_attempt(error: PipelineError, attempts: int) -> Retry | None:
+    """The next attempt after `attempts` failed ones; None when there is none.
+
+    Only `Unavailable` is worth repeating: the other three would end the same way. Delays double from half a second;
+    what a provider asked for goes before, up to a minute.
+    """
+    if not isinstance(error, Unavailable) or attempts >= ATTEMPTS_MAX:
+        return None
+    asked_s = (error.retry_after_ms or 0) / 1000
+    return Retry(min(DELAY_MAX_S, max(asked_s, FIRST_DELAY_S * 2 ** (attempts - 1))))

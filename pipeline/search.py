@@ -1,0 +1,193 @@
+"""The read flow: resolve the version, ask both retrievers, check every hit against the ledger, fuse, hydrate.
+
+A query sees exactly one version from its first read to its last (DESIGN §4, invariant 1). A single query takes no pin:
+it reads the live version, and afterwards whether that is still readable; if not, it starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipeline import publish
+from pipeline.embed.sparse import query_weights
+from pipeline.errors import Conflict, RejectedInput, Unavailable
+from pipeline.filters import Filter
+from pipeline.ledger import VersionRow
+from pipeline.ports import DenseEmbedder, DenseQuery, Ports, Search, SparseQuery
+from pipeline.recipe import Recipe, recipe_from_json
+from pipeline.stages.job import chunk_namespace
+from pipeline.stages.seal import DOCUMENTS
+from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId
+
+MODES = ("hybrid", "dense", "sparse")
+
+RRF_K = 60
+"""Constant of reciprocal rank fusion (Cormack, Clarke & Büttcher 2009)."""
+
+DEPTH = 5
+"""Each retriever is asked for this many times `k`, so that fusion sees past both tops."""
+
+K_MAX = 1000
+REFILLS = 6
+"""How often a retriever is asked for twice as many because the ledger dropped hits."""
+REPEATS = 5
+"""How often a query starts again because its version was reclaimed under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to look for, and where."""
+
+    text: str
+    k: int = 10
+    mode: str = "hybrid"
+    scope: tuple[str, ...] = ()
+    """Prefixes of source paths, on whole path parts."""
+    filter: Filter | None = None
+    version: int | None = None
+    """None: the live one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One passage found."""
+
+    id: RecordId
+    logical_id: LogicalId
+    score: float
+    """Fused rank score, or the retriever's own score in the other two modes; higher is better."""
+    ranks: Mapping[str, int]
+    """Retriever to rank, from 1."""
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Results of one version."""
+
+    version: int
+    results: tuple[Result, ...]
+    dropped: int
+    """Index hits that the ledger doesn't list: left-overs of dead writers, until the next sweep."""
+
+
+def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
+    """Answer one question from one version.
+
+    Raises:
+        RejectedInput: unknown context, mode, or version; nothing curated yet.
+        Conflict: code `version_gone`: the version asked for can't be read any more.
+        Unavailable: the version's model isn't served here, or versions keep being reclaimed under the query.
+    """
+    _check(question)
+    for _ in range(REPEATS):
+        version = _resolve(ports, slug, question.version)
+        answer = _answer(ports, slug, question, version)
+        with ports.ledger.read() as session:
+            row = session.versions.get(slug, version.number)
+        if row is not None and row.readable:
+            return answer
+        if question.version is not None:
+            break
+    raise Conflict("version_gone", f"the version of {slug} was reclaimed while it was read", remedy="ask again, or pin a version: lamina pin " + slug)
+
+
+def _check(question: Question) -> None:
+    if question.mode not in MODES:
+        raise RejectedInput("bad_mode", f"there is no mode {question.mode!r}", remedy="use one of " + ", ".join(MODES))
+    if not 1 <= question.k <= K_MAX:
+        raise RejectedInput("bad_k", f"k is {question.k}", remedy=f"give a number from 1 to {K_MAX}")
+    if not question.text.strip():
+        raise RejectedInput("empty_question", "the question is empty", remedy="ask something")
+
+
+def _resolve(ports: Ports, slug: ContextSlug, wanted: int | None) -> VersionRow:
+    with ports.ledger.read() as session:
+        context = publish.require_context(session, slug)
+        number = context.live_version if wanted is None else wanted
+        if not number:
+            raise RejectedInput("not_curated", f"{slug} has not been curated yet", remedy=f"run: lamina curate {slug}")
+        publish.require_readable(session, slug, number)
+        row = session.versions.get(slug, number)
+    assert row is not None
+    return row
+
+
+def _answer(ports: Ports, slug: ContextSlug, question: Question, version: VersionRow) -> Answer:
+    recipe = recipe_from_json(version.recipe)
+    namespace = chunk_namespace(slug, version.generation)
+    depth = question.k if question.mode != "hybrid" else question.k * DEPTH
+    legs: dict[str, tuple[Hit, ...]] = {}
+    dropped = 0
+    base = Search(SparseQuery({}), depth, version.number, question.scope, question.filter)
+    if question.mode != "sparse":
+        vector = _embedder(ports, recipe, slug).embed([question.text]).vectors[0]
+        legs["dense"], lost = _listed(ports, slug, namespace, replace(base, query=DenseQuery(vector)))
+        dropped += lost
+    if question.mode != "dense":
+        weights = _weights(ports, slug, version, recipe, question.text)
+        legs["sparse"], lost = _listed(ports, slug, namespace, replace(base, query=SparseQuery(weights)))
+        dropped += lost
+    ranked = fuse(legs) if question.mode == "hybrid" else [(hit.id, hit.score) for hit in legs[question.mode]]
+    return Answer(version.number, _hydrate(ports, slug, namespace, ranked[: question.k], legs), dropped)
+
+
+def _embedder(ports: Ports, recipe: Recipe, slug: ContextSlug) -> DenseEmbedder:
+    for candidate in ports.embedders.values():
+        if candidate.identity == recipe.model:
+            return candidate
+    raise Unavailable(
+        "model_not_served",
+        f"{slug} is built with {recipe.model.name} {recipe.model.version}, which this deployment doesn't serve",
+        remedy="ask with --mode sparse, install that version, or rebuild with: lamina curate --force",
+    )
+
+
+def _weights(ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, text: str) -> dict[int, float]:
+    terms = recipe.encoder().query_terms(text)
+    with ports.ledger.read() as session:
+        counts = session.records.counts(slug, version.generation, version.number, [DOCUMENTS, *terms])
+    return query_weights(terms, doc_count=counts.pop(DOCUMENTS, 0), term_counts=counts)
+
+
+def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], int]:
+    """Hits that the ledger lists at the version, refilled up to `k` while the index has more; and how many it dropped."""
+    index = ports.index(slug)
+    for attempt in range(REFILLS):
+        hits = index.search(namespace, replace(request, k=request.k << attempt))
+        with ports.ledger.read() as session:
+            listed = session.records.listed(slug, request.version, [hit.id for hit in hits])
+        good = tuple(hit for hit in hits if hit.id in listed)
+        if len(good) >= request.k or len(hits) < request.k << attempt:
+            break
+    return good[: request.k], len(hits) - len(good)
+
+
+def fuse(legs: Mapping[str, Sequence[Hit]]) -> list[tuple[RecordId, float]]:
+    """Reciprocal rank fusion: `sum over legs of 1 / (60 + rank)`, best first, ties by id."""
+    scores: dict[RecordId, float] = {}
+    for hits in legs.values():
+        for rank, hit in enumerate(hits, 1):
+            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (RRF_K + rank)
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _hydrate(
+    ports: Ports, slug: ContextSlug, namespace: Namespace, ranked: Sequence[tuple[RecordId, float]], legs: Mapping[str, Sequence[Hit]]
+) -> tuple[Result, ...]:
+    ids = [id_ for id_, _ in ranked]
+    stored = ports.index(slug).fetch(namespace, ids, vectors=False, metadata=True)
+    metadata = dict(zip(stored.ids, stored.metadata, strict=True))
+    places = {name: {hit.id: rank for rank, hit in enumerate(hits, 1)} for name, hits in legs.items()}
+    return tuple(
+        Result(
+            id_,
+            LogicalId(str(metadata[id_]["logical_id"])),
+            score,
+            {name: ranks[id_] for name, ranks in places.items() if id_ in ranks},
+            metadata[id_],
+        )
+        for id_, score in ranked
+        if id_ in metadata
+    )

@@ -1,0 +1,163 @@
+"""Where and how work runs: `lamina.toml` and the environment become one frozen value. Nothing here changes a result.
+
+Order, the later one wins: defaults, `lamina.toml` (the file that LAMINA_CONFIG names, else `./lamina.toml`, else
+`LAMINA_HOME/lamina.toml`), environment variables `LAMINA_<KEY>`. This is the only reader of the environment.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import RejectedInput
+from pipeline.ports import Limits
+
+PREFIX = "LAMINA_"
+CONFIG = "LAMINA_CONFIG"
+FILE = "lamina.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ParserLimits:
+    """Bounds of the child process that parses."""
+
+    memory_bytes: int = 2_147_483_648
+    """Address space of a parsing process."""
+    cpu_s: int = 120
+    """Processor time for one document."""
+    wall_s: float = 120.0
+    """Real time for one document."""
+    recycle_documents: int = 500
+    """Documents after which a parsing process is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One deployment's choices."""
+
+    home: Path
+    """Folder that holds all state."""
+    embedder: str = "minilm"
+    """Dense model of contexts whose first run names none: minilm or static."""
+    project_id: str = "local"
+    user: str = "local"
+    workers: int = 0
+    """Units worked on at a time by `lamina curate`; 0: as many as there are processors, at most 4."""
+    memo_bytes: int = 0
+    """Size past which the least recently used memo entries go; 0: no limit."""
+    limits: Limits = field(default_factory=Limits)
+    parser: ParserLimits = field(default_factory=ParserLimits)
+
+    @property
+    def worker_count(self) -> int:
+        """Units worked on at a time."""
+        return self.workers or min(4, os.cpu_count() or 1)
+
+
+GROUPS: dict[str, type[Any]] = {"limits": Limits, "parser": ParserLimits}
+
+
+def load(environ: Mapping[str, str], folder: Path) -> Settings:
+    """Settings from files and environment.
+
+    Args:
+        environ: usually `os.environ`.
+        folder: the current folder, where `lamina.toml` is looked for.
+
+    Raises:
+        RejectedInput: unknown keys and unusable values, all together, each with its place.
+    """
+    home = Path(environ.get(PREFIX + "HOME") or Path.home() / ".lamina").expanduser()
+    given: dict[str, tuple[str, object]] = {}
+    source = _config_file(environ, folder, home)
+    if source is not None:
+        given.update(_flat(_read(source), str(source)))
+    known = setting_names()
+    for name, value in environ.items():
+        key = name.removeprefix(PREFIX).lower()
+        if name.startswith(PREFIX) and name not in (CONFIG, PREFIX + "HOME"):
+            given[key] = (name, value)
+    faults = [f"{place}: there is no setting {key!r}" for key, (place, _) in given.items() if key not in known]
+    values: dict[str, Any] = {}
+    for key, (place, value) in given.items():
+        if key in known:
+            try:
+                values[key] = _convert(value, known[key])
+            except ValueError as error:
+                faults.append(f"{place}: {key} {error}")
+    if faults:
+        raise RejectedInput("bad_settings", "settings can't be used: " + "; ".join(faults), remedy="see docs/settings.md")
+    return _build(Path(values.pop("home", home)).expanduser().absolute(), values)
+
+
+def setting_names() -> dict[str, type]:
+    """Every key that `lamina.toml` and the environment take, with its type."""
+    names: dict[str, type] = {}
+    for owner in (Settings, *GROUPS.values()):
+        for item in fields(owner):
+            if item.name not in GROUPS:
+                kind = {"Path": str, "str": str, "int": int, "float": float}[str(item.type)]
+                names[item.name] = kind
+    return names
+
+
+def _build(home: Path, values: dict[str, Any]) -> Settings:
+    settings = Settings(home=home, user=_user())
+    for group, owner in GROUPS.items():
+        own = {item.name: values.pop(item.name) for item in fields(owner) if item.name in values}
+        settings = replace(settings, **{group: replace(getattr(settings, group), **own)})
+    return replace(settings, **values)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _config_file(environ: Mapping[str, str], folder: Path, home: Path) -> Path | None:
+    if environ.get(CONFIG):
+        named = Path(environ[CONFIG]).expanduser()
+        if not named.is_file():
+            raise RejectedInput("no_config", f"{CONFIG} names {named}, which isn't there", remedy="correct or unset it")
+        return named
+    return next((p for p in (folder / FILE, home / FILE) if p.is_file()), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RejectedInput("bad_settings", f"{path} can't be read: {error}", remedy="see docs/settings.md") from error
+
+
+def _flat(document: dict[str, Any], place: str) -> dict[str, tuple[str, object]]:
+    out: dict[str, tuple[str, object]] = {}
+    for key, value in document.items():
+        if key in GROUPS and isinstance(value, dict):
+            out.update({inner: (f"{place} [{key}]", v) for inner, v in value.items()})
+        else:
+            out[key] = (place, value)
+    return out
+
+
+def _convert(value: object, kind: type) -> object:
+    if kind is str:
+        if isinstance(value, str):
+            return value
+        raise ValueError(f"takes text, not {value!r}")
+    if isinstance(value, bool):
+        raise ValueError(f"takes a number, not {value!r}")  # noqa: TRY004  # one error for every unusable value
+    try:
+        number = kind(value)  # type: ignore[call-arg]
+    except (TypeError, ValueError):
+        raise ValueError(f"takes a number, not {value!r}") from None
+    if number < 0:
+        raise ValueError(f"can't be negative, and is {value!r}")
+    return number

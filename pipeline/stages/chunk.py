@@ -1,0 +1,69 @@
+"""chunk: parsed documents to chunks in the memo, by the manifest's strategy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
+from pipeline.codec import ChunkedDocument, decode_chunks, encode_chunks
+from pipeline.errors import RejectedInput
+from pipeline.fingerprint import canonical_json, fingerprint
+from pipeline.ledger import WorkRow
+from pipeline.parse import wire
+from pipeline.stages.job import Job, Outcome
+from pipeline.stages.parse import parsed_bytes
+
+
+def chunk(job: Job) -> Outcome:
+    """Cut every source of the batch that parsed."""
+    with job.ports.ledger.read() as session:
+        rows = [row for row in session.work.batch(job.run.id, job.claim.batch) if row.status == "ok"]
+    done: list[WorkRow] = []
+    for row in rows:
+        job.keep_going()
+        done.append(_one(job, row))
+        job.report(row.size)
+    return Outcome(lambda session: session.work.update(job.run.id, done), size=job.claim.size)
+
+
+def _one(job: Job, row: WorkRow) -> WorkRow:
+    row = replace(row, chunk_key=chunk_key(job, row.parse_key))
+    try:
+        document = chunked(job, row)
+    except RejectedInput as error:
+        return replace(row, status="failed", code=error.code, reason=error.message, chunk_key="")
+    if not document.chunks:
+        return replace(row, status="empty", code="no_text", reason="the parsed document holds no text", chunk_key="")
+    return row
+
+
+def chunk_key(job: Job, parse_key: str) -> str:
+    """Memo key: the parsed document, the strategies' versions (the document's kind chooses among them), the parameters."""
+    c = job.manifest.curate.chunks.chunking
+    return fingerprint(
+        "chunk", parse_key, c.strategy, canonical_json(VERSIONS), c.target_size, c.overlap, c.respect_sections, job.recipe.tokenizer
+    )
+
+
+def chunked(job: Job, row: WorkRow) -> ChunkedDocument:
+    """The chunks behind `row.chunk_key`; cut again if neither cache nor memo holds them.
+
+    Raises:
+        RejectedInput: the parsed document is gone and the source can't be read as it was.
+    """
+    held = job.cache.get(row.chunk_key)
+    if isinstance(held, ChunkedDocument):
+        return held
+    found = job.ports.memo.get_many([row.chunk_key]).get(row.chunk_key)
+    document = decode_chunks(found) if found is not None else _cut(job, row)
+    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
+    return document
+
+
+def _cut(job: Job, row: WorkRow) -> ChunkedDocument:
+    parsed = wire.decode(parsed_bytes(job, row))
+    c = job.manifest.curate.chunks.chunking
+    options = ChunkOptions(target_size=c.target_size, overlap=c.overlap, respect_sections=c.respect_sections)
+    document = ChunkedDocument(parsed.title, parsed.metadata, parsed.warnings, chunk_document(parsed, c.strategy, options))
+    job.ports.memo.put_many({row.chunk_key: encode_chunks(document)})
+    return document

@@ -1,0 +1,124 @@
+"""embed_dense: texts of planned records to dense vectors in the memo, keyed by (model, exact text).
+
+The same text is embedded once, across sources, runs and contexts. Vectors are stored call by call, so that a crash or a
+lost lease costs one call at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.codec import decode_vectors, encode_vector
+from pipeline.errors import RejectedInput, Unavailable
+from pipeline.fingerprint import fingerprint
+from pipeline.ledger import Session
+from pipeline.ports import DenseEmbedder
+from pipeline.stages.job import Job, Outcome
+from pipeline.stages.planned import PlannedSource, planned
+from pipeline.stages.screen import Wanted, write_plan
+from pipeline.types import Float32Array, ModelIdentity
+
+UNIT_NORM_TOLERANCE = 1e-3
+"""How far from 1 a vector's length may be; models in float16 are off by some 1e-4."""
+
+
+def embed_dense(job: Job) -> Outcome:
+    """Embed what the memo doesn't hold. A source whose text the model refuses fails and restates what is live."""
+    failed: list[Wanted] = []
+    spent = 0
+    texts = 0
+    todo: list[PlannedSource] = []
+    pending = 0
+    sources = planned(job)
+    for source in sources:
+        todo.append(source)
+        pending += len(source.written)
+        if pending >= job.ports.limits.embed_texts:
+            spent += _embed_sources(job, todo, failed)
+            todo, pending = [], 0
+        texts += len(source.written) + len(source.copied)
+    spent += _embed_sources(job, todo, failed)
+
+    def write(session: Session) -> None:
+        write_plan(job, session, failed)
+
+    return Outcome(write, size=max(texts, 1), embed_tokens=spent)
+
+
+def _embed_sources(job: Job, sources: Sequence[PlannedSource], failed: list[Wanted]) -> int:
+    """Embed all texts of some sources together; where the model refuses, source by source, to find out whose it is."""
+    texts = [p.embed_text for source in sources for p in source.written]
+    if not texts:
+        return 0
+    try:
+        return vectors_for(job, texts)[1]
+    except RejectedInput as error:
+        if len(sources) > 1:
+            return sum(_embed_sources(job, [source], failed) for source in sources)
+        row = replace(sources[0].row, status="failed", code=error.code, reason=error.message, chunks=0)
+        failed.append(Wanted(row, {}, b""))
+        return 0
+
+
+def vectors_for(job: Job, texts: Sequence[str]) -> tuple[Float32Array, int]:
+    """Vectors of `texts`, in order, from the memo or the model; and the tokens that the model was run on.
+
+    Raises:
+        RejectedInput: code `vectors`: the model gave something that can't be stored.
+        Unavailable: the model didn't answer.
+    """
+    model = job.recipe.model
+    keys = [memo_key(model, text) for text in texts]
+    held = job.ports.memo.get_many(sorted(set(keys)))
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
+    spent = 0
+    block = job.ports.limits.embed_texts
+    items = list(missing.items())
+    for at in range(0, len(items), block):
+        job.keep_going()
+        part = items[at : at + block]
+        result = embedder(job).embed([text for _, text in part])
+        check_vectors(result.vectors, len(part), model)
+        fresh = {key: encode_vector(vector) for (key, _), vector in zip(part, result.vectors, strict=True)}
+        job.ports.memo.put_many(fresh)
+        held.update(fresh)
+        spent += result.tokens
+        job.report(result.tokens)
+    return decode_vectors([held[key] for key in keys], model.dim), spent
+
+
+def memo_key(model: ModelIdentity, text: str) -> str:
+    """Memo key of one text's vector."""
+    return fingerprint("dense", model.name, model.version, model.sha256, model.dim, text)
+
+
+def embedder(job: Job) -> DenseEmbedder:
+    """The model that the recipe names.
+
+    Raises:
+        Unavailable: this deployment doesn't serve it (any more).
+    """
+    for candidate in job.ports.embedders.values():
+        if candidate.identity == job.recipe.model:
+            return candidate
+    raise Unavailable(
+        "model_not_served",
+        f"{job.slug} is built with {job.recipe.model.name} {job.recipe.model.version}, which this deployment doesn't serve",
+        remedy="install that version, or rebuild with: lamina curate --force --set embedder=NAME",
+    )
+
+
+def check_vectors(vectors: Float32Array, count: int, model: ModelIdentity) -> None:
+    """Refuse what would poison an index: wrong shape, not-a-number, infinity, zero, not unit length."""
+    if vectors.shape != (count, model.dim):
+        raise RejectedInput("vectors", f"{model.name} gave vectors of shape {vectors.shape}, not {(count, model.dim)}")
+    if not bool(np.isfinite(vectors).all()):
+        raise RejectedInput("vectors", f"{model.name} gave a vector that holds not-a-number or infinity")
+    norms = np.linalg.norm(vectors, axis=1)
+    if bool((norms == 0).any()):
+        raise RejectedInput("vectors", f"{model.name} gave a zero vector: it knows no token of the text")
+    if bool((np.abs(norms - 1) > UNIT_NORM_TOLERANCE).any()):
+        raise RejectedInput("vectors", f"{model.name} gave a vector that isn't of unit length")

@@ -1,0 +1,82 @@
+"""The planned additions of a batch, with the text that each embeds. Shared by the embed stages and upsert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.drafts import Draft, context_line
+from pipeline.errors import Corruption
+from pipeline.ledger import RecordRow, WorkRow
+from pipeline.stages.job import Job
+from pipeline.stages.screen import screened
+from pipeline.types import Metadata, RecordId, SourcePath, StoredRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One record that this run adds."""
+
+    record: RecordRow
+    metadata: Metadata
+    embed_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """What this run adds for one source."""
+
+    row: WorkRow
+    written: tuple[Planned, ...]
+    """Records with vectors of their own."""
+    copied: tuple[RecordRow, ...]
+    """Records whose vectors are those of `copy_of`, in the same namespace."""
+
+
+def planned(job: Job) -> tuple[PlannedSource, ...]:
+    """Every source of the batch that adds records, in path order."""
+    with job.ports.ledger.read() as session:
+        rows = session.work.batch(job.run.id, job.claim.batch)
+        added: dict[SourcePath, list[RecordRow]] = {}
+        for record in session.records.added_for(job.slug, job.run.number, [row.path for row in rows]):
+            added.setdefault(record.path, []).append(record)
+        sources = {old for records in added.values() for r in records if (old := r.copy_of) is not None}
+        copied_from = {r.id: r for r in session.records.get(job.slug, sorted(sources))}
+    return tuple(_source(job, row, added[row.path], copied_from) for row in rows if row.path in added)
+
+
+def _source(job: Job, row: WorkRow, records: Sequence[RecordRow], copied_from: dict[RecordId, RecordRow]) -> PlannedSource:
+    fresh = [r for r in records if r.copy_of is None]
+    moved = [r for r in records if r.copy_of is not None and copied_from[r.copy_of].namespace != job.namespace]
+    copied = tuple(r for r in records if r.copy_of is not None and copied_from[r.copy_of].namespace == job.namespace)
+    written = [*_fresh(job, row, fresh), *_moved(job, moved, copied_from)]
+    return PlannedSource(row, tuple(written), copied)
+
+
+def _fresh(job: Job, row: WorkRow, records: Sequence[RecordRow]) -> list[Planned]:
+    if not records:
+        return []
+    drafts: dict[str, Draft] = {d.content: d for d in screened(job, row).drafts}
+    out = []
+    for record in records:
+        draft = drafts.get(record.content)
+        if draft is None:
+            raise Corruption("plan_mismatch", f"record {record.id} was planned from chunks that are different now")
+        out.append(Planned(record, draft.metadata, draft.embed_text))
+    return out
+
+
+def _moved(job: Job, records: Sequence[RecordRow], copied_from: dict[RecordId, RecordRow]) -> list[Planned]:
+    """Last good revisions that enter a new generation: the same text, embedded by the new model."""
+    out = []
+    for record in records:
+        assert record.copy_of is not None
+        old = copied_from[record.copy_of]
+        stored: StoredRecords = job.ports.index(job.slug).fetch(old.namespace, [old.id], vectors=False, metadata=True)
+        if not stored.ids:
+            raise Corruption("record_missing", f"record {old.id} is listed but the index doesn't hold it")
+        metadata = stored.metadata[0]
+        headings = metadata.get("headings", ())
+        lead = context_line(str(metadata.get("title", "")), headings if isinstance(headings, tuple) else (), job.recipe.context_tokens)
+        out.append(Planned(record, metadata, f"{lead}{metadata.get('prefix', '')}{metadata['text']}"))
+    return out

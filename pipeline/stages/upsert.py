@@ -1,0 +1,73 @@
+"""upsert: planned records and files to the index and the object store, under ids and keys that no other plan uses.
+
+Nothing written here is visible: readers see version N only after the flip. A second writer of the same unit writes the
+same bytes under the same ids, so it may run twice, late, or beside itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.codec import join_sparse, take_sparse
+from pipeline.drafts import listing
+from pipeline.errors import Corruption
+from pipeline.ledger import RecordRow
+from pipeline.stages.embed_dense import vectors_for
+from pipeline.stages.embed_sparse import sparse_for
+from pipeline.stages.job import Job, Outcome
+from pipeline.stages.planned import Planned, planned
+from pipeline.stages.screen import screened
+from pipeline.types import RecordBatch, SparseVectors
+
+
+def upsert(job: Job) -> Outcome:
+    """Write the batch's records and files."""
+    sources = planned(job)
+    _write_files(job)
+    sparse = sparse_for(job, sources)
+    written = [p for s in sources for p in s.written]
+    vectors = join_sparse([sparse[s.row.path] for s in sources])
+    copied = [r for s in sources for r in s.copied]
+    block = job.ports.limits.upsert_records
+    for at in range(0, len(written), block):
+        part = list(range(at, min(at + block, len(written))))
+        _write(job, [written[i] for i in part], take_sparse(vectors, part))
+    for at in range(0, len(copied), block):
+        _copy(job, copied[at : at + block])
+    return Outcome(size=0)
+
+
+def _write(job: Job, items: Sequence[Planned], sparse: SparseVectors) -> None:
+    job.keep_going()
+    dense, _spent = vectors_for(job, [p.embed_text for p in items])
+    batch = RecordBatch(
+        job.namespace, job.run.number, tuple(p.record.id for p in items), dense, sparse, tuple(p.metadata for p in items)
+    )
+    job.ports.index(job.slug).upsert(batch)
+    job.report(len(items))
+
+
+def _copy(job: Job, records: Sequence[RecordRow]) -> None:
+    job.keep_going()
+    old = [r.copy_of for r in records if r.copy_of is not None]
+    stored = job.ports.index(job.slug).fetch(job.namespace, old, vectors=True, metadata=True)
+    if len(stored.ids) != len(records):
+        raise Corruption("record_missing", f"{len(records) - len(stored.ids)} records of {job.slug} are listed but the index doesn't hold them")
+    batch = RecordBatch(
+        job.namespace, job.run.number, tuple(r.id for r in records), stored.dense, stored.sparse, stored.metadata
+    )
+    job.ports.index(job.slug).upsert(batch)
+    job.report(len(records))
+
+
+def _write_files(job: Job) -> None:
+    """Put the blobs that planned files name and that this batch makes; restated files have theirs already."""
+    with job.ports.ledger.read() as session:
+        rows = session.work.batch(job.run.id, job.claim.batch)
+        planned_files = {f.source: f for f in session.files.open_for(job.slug, [r.path for r in rows]) if f.added == job.run.number}
+    blobs = {
+        planned_files[row.path].blob: listing(screened(job, row).drafts)
+        for row in rows
+        if row.status == "ok" and row.path in planned_files
+    }
+    job.ports.objects(job.slug).put_many(blobs)

@@ -1,0 +1,95 @@
+"""verify: show that what was generated is stored, id by id, and pass the gates; nothing flips without it.
+
+Conservation is shown for the run's own ids (O(delta)), by reading them back, never by index statistics (invariant 3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pipeline import contract, publish
+from pipeline.errors import Corruption
+from pipeline.ledger import RecordRow, Session
+from pipeline.stages.job import Job, Outcome
+from pipeline.types import OPEN
+
+PAGE_ROWS = 1000
+"""Ids read back at a time."""
+
+
+def verify(job: Job) -> Outcome:
+    """Read every planned addition back, then ask the gates.
+
+    Raises:
+        Corruption: code `conservation`: records are planned that the index doesn't hold as planned.
+    """
+    missing: list[str] = []
+    count = 0
+    for page in additions(job):
+        job.keep_going()
+        count += len(page)
+        stored = job.ports.index(job.slug).fetch(job.namespace, [r.id for r in page], vectors=False, metadata=False)
+        good = {
+            id_ for id_, added, removed in zip(stored.ids, stored.added, stored.removed, strict=True)
+            if (added, removed) == (job.run.number, OPEN)
+        }  # fmt: skip
+        missing += [r.id for r in page if r.id not in good]
+        job.report(len(page))
+    if missing:
+        raise Corruption(
+            "conservation",
+            f"{len(missing)} of {count} records of version {job.run.number} are not in the index, {missing[0]} among them",
+            remedy=f"lamina cancel {job.run.id}, then curate again; finished work is kept",
+        )
+    tally = contract.tally(job.ports, job.run)
+    share = tally.failed / tally.processed if tally.processed else 0.0
+    if share > job.ports.limits.failed_share:
+        return Outcome(lambda session: _refuse(job, session, share))
+    if _nothing_changed(job) and not job.run.force:
+        return Outcome(lambda session: _noop(job, session))
+    return Outcome(size=max(count, 1))
+
+
+def additions(job: Job) -> Iterator[tuple[RecordRow, ...]]:
+    """What the run adds, page by page."""
+    after = ""
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.records.page_added(job.slug, job.run.number, after, PAGE_ROWS)
+        if page:
+            yield page
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].id
+
+
+def removals(job: Job) -> Iterator[tuple[RecordRow, ...]]:
+    """Records whose removal the run plans, page by page."""
+    after = ""
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.records.page_planned(job.run.id, after, PAGE_ROWS)
+        if page:
+            yield page
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].id
+
+
+def _refuse(job: Job, session: Session, share: float) -> None:
+    allowed = job.ports.limits.failed_share
+    error = f"{share:.0%} of the sources failed, more than the {allowed:.0%} that failed_share allows; the live version stays"
+    publish.abandon(session, job.run, job.ports.clock.now(), state="failed", error=error)
+
+
+def _nothing_changed(job: Job) -> bool:
+    with job.ports.ledger.read() as session:
+        return not session.records.plans_anything(job.slug, job.run.id, job.run.number)
+
+
+def _noop(job: Job, session: Session) -> None:
+    notes = json.loads(job.run.notes or "{}")
+    tally = contract.tally(job.ports, job.run)
+    output = contract.noop_output(job.run, standing=notes.get("standing", 0) + tally.failed + tally.empty)
+    publish.abandon(session, job.run, job.ports.clock.now(), state="noop", output=output)
