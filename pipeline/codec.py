@@ -33,7 +33,16 @@ def encode_chunks(document: ChunkedDocument) -> bytes:
     """Memo bytes of a chunked document."""
     paths: dict[tuple[str, ...], int] = {}
     rows = [
-        [c.start, c.end, c.tokens, paths.setdefault(c.heading_path, len(paths)), c.prefix, *c.pages, int(c.oversize), c.text]
+        [
+            c.start,
+            c.end,
+            c.tokens,
+            paths.setdefault(c.heading_path, len(paths)),
+            c.prefix,
+            *c.pages,
+            int(c.oversize),
+            c.text,
+        ]
         for c in document.chunks
     ]
     value = {
@@ -62,7 +71,14 @@ def encode_sparse(vectors: SparseVectors) -> bytes:
     """Memo bytes of a batch of sparse vectors."""
     lengths = np.diff(vectors.indptr).astype("<u4")
     head = np.array([len(lengths)], dtype="<u4")
-    return b"".join((head.tobytes(), lengths.tobytes(), vectors.indices.astype("<u4").tobytes(), vectors.values.astype("<f4").tobytes()))
+    return b"".join(
+        (
+            head.tobytes(),
+            lengths.tobytes(),
+            vectors.indices.astype("<u4").tobytes(),
+            vectors.values.astype("<f4").tobytes(),
+        )
+    )
 
 
 def decode_sparse(data: bytes) -> SparseVectors:
@@ -73,7 +89,9 @@ def decode_sparse(data: bytes) -> SparseVectors:
     total = int(indptr[-1])
     at = 4 + 4 * n
     indices = np.frombuffer(data, "<u4", total, at)
-    return SparseVectors(indptr, indices.astype(np.uint32), np.frombuffer(data, "<f4", total, at + 4 * total).astype(np.float32))
+    return SparseVectors(
+        indptr, indices.astype(np.uint32), np.frombuffer(data, "<f4", total, at + 4 * total).astype(np.float32)
+    )
 
 
 def join_sparse(parts: Sequence[SparseVectors]) -> SparseVectors:

@@ -131,7 +131,9 @@ def forget(ports: Ports, slug: ContextSlug) -> None:
     with ports.ledger.transaction("context.delete") as session:
         run = session.runs.active(slug)
         if run is not None and run.lease_until > now:
-            raise Conflict("run_active", f"run {run.id} of {slug} is at work", remedy=f"stop it first: lamina cancel {run.id}")
+            raise Conflict(
+                "run_active", f"run {run.id} of {slug} is at work", remedy=f"stop it first: lamina cancel {run.id}"
+            )
         session.contexts.delete(slug)
     for namespace in namespaces:
         ports.index(slug).drop(namespace)

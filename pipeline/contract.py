@@ -83,14 +83,28 @@ def noop_output(run: RunRow, *, standing: int) -> str:
     """`CurateNoopOutput`; `partial` while sources stand that failed before and are unchanged."""
     status = "partial" if standing else "completed"
     return canonical_json(
-        {"status": status, "flipped": False, "versioned": True, "mode": _mode(run), "scope": _scope(run), "delta": "empty"}
+        {
+            "status": status,
+            "flipped": False,
+            "versioned": True,
+            "mode": _mode(run),
+            "scope": _scope(run),
+            "delta": "empty",
+        }
     )
 
 
 def pointer_output(run: RunRow) -> str:
     """What a rollback reports: nothing was built, another version is live."""
     return canonical_json(
-        {"status": "completed", "flipped": True, "versioned": True, "mode": "incremental", "scope": _scope(run), "delta": "empty"}
+        {
+            "status": "completed",
+            "flipped": True,
+            "versioned": True,
+            "mode": "incremental",
+            "scope": _scope(run),
+            "delta": "empty",
+        }
     )
 
 
@@ -206,7 +220,9 @@ def curation_state(session: Session, context: ContextRow) -> Json:
         "corpus_groups": [],
         "live_version": context.live_version,
         "versions_stamped": True,
-        "source_removed": {path: {"removed_version": version, "removed_at": timestamp(at)} for path, version, at in removed},
+        "source_removed": {
+            path: {"removed_version": version, "removed_at": timestamp(at)} for path, version, at in removed
+        },
         "redispatch_count": context.redispatch_count,
         "artifact_reclaim": [],
         "source_pointers": {},
@@ -220,10 +236,21 @@ TASK_STATES = {
 }  # fmt: skip
 """Run state to `TaskState`. A retired version did its work and never went live: for whoever asked for it, it failed."""
 
-CURATE_INPUT = ("trigger", "force", "scope", "batch_size", "models", "legs", "artifacts_reset", "skip_corpus_aggregation")
+CURATE_INPUT = (
+    "trigger",
+    "force",
+    "scope",
+    "batch_size",
+    "models",
+    "legs",
+    "artifacts_reset",
+    "skip_corpus_aggregation",
+)
 
 
-def task_response(run: RunRow, summary: Sequence[StageSummary], stages: Sequence[str], *, project_id: str, now: float) -> Json:
+def task_response(
+    run: RunRow, summary: Sequence[StageSummary], stages: Sequence[str], *, project_id: str, now: float
+) -> Json:
     """`TaskResponse` of one run, with a step for each stage that has begun.
 
     Args:
@@ -310,7 +337,9 @@ def failed_listing(session: Session, slug: ContextSlug, version: int) -> list[Js
     after = ""
     while True:
         page = session.sources.page(slug, version, after, PAGE_ROWS)
-        out += [{"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page if r.status != "ok"]
+        out += [
+            {"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page if r.status != "ok"
+        ]
         if len(page) < PAGE_ROWS:
             return out
         after = page[-1].path

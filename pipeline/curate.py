@@ -23,7 +23,16 @@ from pipeline.fingerprint import canonical_json as canonical
 from pipeline.fingerprint import fingerprint
 from pipeline.ledger import RUN_ACTIVE, ContextRow, RunRow, Session, UnitClaim, VersionRow
 from pipeline.ports import Ports
-from pipeline.recipe import SETTABLE, Recipe, apply_settings, current, default_recipe, named_embedder, recipe_from_json
+from pipeline.recipe import (
+    SETTABLE,
+    Recipe,
+    apply_settings,
+    current,
+    default_recipe,
+    named_embedder,
+    recipe_from_json,
+    serving,
+)
 from pipeline.stages.chunk import chunk
 from pipeline.stages.embed_dense import embed_dense
 from pipeline.stages.embed_sparse import embed_sparse
@@ -153,7 +162,7 @@ def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tu
             )
         settings["embedder"] = named
     wanted = apply_settings(wanted, settings, ports.embedders)
-    if all(e.identity != wanted.model for e in ports.embedders.values()):
+    if serving(ports.embedders, wanted.model) is None:
         raise RejectedInput(
             "model_not_served",
             f"{request.context} is built with {wanted.model.name} {wanted.model.version}, which this deployment doesn't serve",
@@ -205,7 +214,9 @@ def _require_same_legs(manifest: Manifest, live: VersionRow) -> None:
         )
 
 
-def _take_over(ports: Ports, session: Session, request: CurateRequest, manifest: Manifest, recipe: Recipe) -> Started | None:
+def _take_over(
+    ports: Ports, session: Session, request: CurateRequest, manifest: Manifest, recipe: Recipe
+) -> Started | None:
     held = session.runs.active(request.context)
     if held is None:
         return None
@@ -298,7 +309,9 @@ def run_claim(
         raise
 
 
-def _job(ports: Ports, claim: UnitClaim, cache: DraftCache, report: Callable[[int], None], lost: Callable[[], bool]) -> Job:
+def _job(
+    ports: Ports, claim: UnitClaim, cache: DraftCache, report: Callable[[int], None], lost: Callable[[], bool]
+) -> Job:
     with ports.ledger.read() as session:
         run = session.runs.require(claim.run, claim.run_fence)
         context = publish.require_context(session, run.context)
@@ -317,7 +330,9 @@ def _follow(session: Session, claim: UnitClaim, stage: Stage, outcome: Outcome) 
     following = ACTIVE_STAGES[at + 1]
     if following.scope == "batch":
         session.units.create(claim.run, following.name, {claim.batch: outcome.size})
-    elif stage.scope == "corpus" or not session.units.unfinished(claim.run, [s.name for s in ACTIVE_STAGES if s.scope == "batch"]):
+    elif stage.scope == "corpus" or not session.units.unfinished(
+        claim.run, [s.name for s in ACTIVE_STAGES if s.scope == "batch"]
+    ):
         session.units.create(claim.run, following.name, {0: outcome.size})
 
 

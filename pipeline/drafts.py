@@ -12,11 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline import tokens
-from pipeline.fingerprint import canonical_json, chunk_logical_id, content_hash, fingerprint, record_id, source_uid, text_hash
+from pipeline.fingerprint import (
+    canonical_json,
+    chunk_logical_id,
+    content_hash,
+    fingerprint,
+    record_id,
+    source_uid,
+    text_hash,
+)
 from pipeline.types import Chunk, ContextSlug, LogicalId, Metadata, MetadataValue, RecordId, SourcePath
 
 METADATA_BYTES_MAX = 40_000
 """Pinecone's limit for one record's metadata; held here so that a deployment can move."""
+
+UTF8_BYTES_MAX = 4
+"""Bytes of one character at most."""
 
 SEPARATOR = " > "
 """Between the parts of a heading path, in context lines and in `section_path`."""
@@ -42,7 +53,11 @@ class Draft:
     position: int
     content: str
     embed_text: str
+    embed_digest: str
+    """SHA-256 of `embed_text`: what memo keys of vectors are made of."""
     metadata: Metadata
+    metadata_json: str
+    """`metadata` as canonical JSON: hashed, listed and compared, so made once."""
     tokens: int
 
     def record_id(self, path: SourcePath, added: int) -> RecordId:
@@ -74,15 +89,19 @@ def draft_records(
             lead[chunk.heading_path] = context_line(facts.title, chunk.heading_path, context_tokens)
         logical = chunk_logical_id(context, facts.path, digest, ordinal)
         metadata = _fit({**shared, **_chunk_metadata(chunk, position), "logical_id": logical})
+        metadata_json = canonical_json(metadata)
+        embed_text = lead[chunk.heading_path] + chunk.prefix + chunk.text
         out.append(
             Draft(
                 logical_id=logical,
                 ordinal=ordinal,
                 text_digest=digest,
                 position=position,
-                content=fingerprint("record", recipe, canonical_json(metadata)),
-                embed_text=lead[chunk.heading_path] + chunk.prefix + chunk.text,
+                content=fingerprint("record", recipe, metadata_json),
+                embed_text=embed_text,
+                embed_digest=text_hash(embed_text),
                 metadata=metadata,
+                metadata_json=metadata_json,
                 tokens=chunk.tokens,
             )
         )
@@ -95,7 +114,7 @@ def context_line(title: str, path: Sequence[str], budget: int) -> str:
     text = SEPARATOR.join(part for part in parts if part)
     if not text or budget <= 0:
         return ""
-    if tokens.count(text) > budget:
+    if len(text.encode()) > budget and tokens.count(text) > budget:  # a token is one byte at least
         starts = tokens.boundaries(text)
         at = int(starts[len(starts) - budget])
         # A suffix of whole tokens may count one more by itself, as the pieces at its start join otherwise.
@@ -151,6 +170,8 @@ _RESERVED = frozenset(
 
 def _fit(metadata: dict[str, MetadataValue]) -> dict[str, MetadataValue]:
     """Drop a document's own fields, largest first, until the record fits; the fixed fields and the text stay."""
+    if len(str(metadata)) * UTF8_BYTES_MAX < METADATA_BYTES_MAX:
+        return metadata
     while len(json.dumps(metadata, ensure_ascii=False).encode()) > METADATA_BYTES_MAX:
         own = [key for key in metadata if key not in _RESERVED]
         if not own:
@@ -161,8 +182,7 @@ def _fit(metadata: dict[str, MetadataValue]) -> dict[str, MetadataValue]:
 
 def listing(drafts: Sequence[Draft]) -> bytes:
     """The chunk listing of one source: JSON Lines, one chunk a line, the same bytes for the same chunks."""
-    lines = [canonical_json(d.metadata) for d in drafts]
-    return ("\n".join(lines) + "\n").encode() if lines else b""
+    return "".join(f"{d.metadata_json}\n" for d in drafts).encode()
 
 
 def listing_path(path: SourcePath) -> str:

@@ -65,7 +65,9 @@ Left = TypeVar("Left")
 Right = TypeVar("Right")
 
 
-def merge_by_path(left: Iterator[tuple[str, Left]], right: Iterator[tuple[str, Right]]) -> Iterator[tuple[str, Left | None, Right | None]]:
+def merge_by_path(
+    left: Iterator[tuple[str, Left]], right: Iterator[tuple[str, Right]]
+) -> Iterator[tuple[str, Left | None, Right | None]]:
     """Join two streams that are ordered by path; each path once, with what either side has."""
     a, b = next(left, None), next(right, None)
     while a is not None or b is not None:

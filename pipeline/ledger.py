@@ -456,14 +456,22 @@ class Versions(Protocol):
 class Session(Protocol):
     """The ledger's protocols over one open block."""
 
-    contexts: Contexts
-    runs: Runs
-    units: Units
-    work: Work
-    sources: Sources
-    records: Records
-    files: Files
-    versions: Versions
+    @property
+    def contexts(self) -> Contexts: ...
+    @property
+    def runs(self) -> Runs: ...
+    @property
+    def units(self) -> Units: ...
+    @property
+    def work(self) -> Work: ...
+    @property
+    def sources(self) -> Sources: ...
+    @property
+    def records(self) -> Records: ...
+    @property
+    def files(self) -> Files: ...
+    @property
+    def versions(self) -> Versions: ...
 
 
 class Ledger(Protocol):

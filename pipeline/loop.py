@@ -161,7 +161,10 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
         Conflict: code `stale_fence`: another process has taken the run over.
     """
     loop = _Loop(ports, started, meter or Meter())
-    threads = [threading.Thread(target=loop.work, kwargs={"first": False}, name=f"worker-{i}") for i in range(1, max(1, workers))]
+    threads = [
+        threading.Thread(target=loop.work, kwargs={"first": False}, name=f"worker-{i}")
+        for i in range(1, max(1, workers))
+    ]
     heart = threading.Thread(target=loop.beat, name="heartbeat")
     for thread in (*threads, heart):
         thread.start()
@@ -196,7 +199,9 @@ def curate_and_follow(ports: Ports, request: curate.CurateRequest, workers: int,
         if run.state == "noop" and last is not None and last.state == "completed":
             return last
         last = run
-        moved = run.state == "retired" or (run.state == "abandoned" and not run.cancel_requested and "moved" in run.error)
+        moved = run.state == "retired" or (
+            run.state == "abandoned" and not run.cancel_requested and "moved" in run.error
+        )
         if not (started.resumed or moved):
             return run
     assert last is not None

@@ -42,8 +42,10 @@ class Clock(Protocol):
 class Parser(Protocol):
     """Bytes to `ParsedDocument`. May be repeated: the same bytes give the same document."""
 
-    identity: str
-    """Name and version of the parser set; part of the recipe."""
+    @property
+    def identity(self) -> str:
+        """Name and version of the parser set; part of the recipe."""
+        ...
 
     def parse(self, data: bytes, name: str) -> ParsedDocument:
         """Parse one source.
@@ -67,7 +69,10 @@ class Parser(Protocol):
 class DenseEmbedder(Protocol):
     """Texts to dense vectors. May be repeated; the same text gives the same vector within 1e-5, whatever its batch."""
 
-    identity: ModelIdentity
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which model this is; known without loading it."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Embedding:
         """Embed in order. Texts longer than the model's window are covered whole, by pooled windows.

@@ -73,7 +73,9 @@ def flip(session: Session, run: RunRow, now: float, output: str) -> None:
         session.runs.set_state(run.id, "flipped", now, output=output)
         return
     session.versions.set_state(run.context, run.number, "retired")
-    session.runs.set_state(run.id, "retired", now, error="the live version was moved after this one was sealed; it never goes live")
+    session.runs.set_state(
+        run.id, "retired", now, error="the live version was moved after this one was sealed; it never goes live"
+    )
 
 
 def abandon(session: Session, run: RunRow, now: float, *, state: str, error: str = "", output: str = "") -> None:
@@ -171,15 +173,27 @@ def move_to(session: Session, slug: ContextSlug, version: int | None, run: RunRo
     context = require_context(session, slug)
     readable = [v.number for v in session.versions.list(slug) if v.readable]
     if version is None:
-        earlier = [m.version for m in session.contexts.moves(slug) if m.version != context.live_version and m.version in readable]
+        earlier = [
+            m.version
+            for m in session.contexts.moves(slug)
+            if m.version != context.live_version and m.version in readable
+        ]
         if not earlier:
-            raise RejectedInput("no_earlier_version", f"{slug} has no earlier version to go back to", remedy="see: lamina versions " + slug)
+            raise RejectedInput(
+                "no_earlier_version",
+                f"{slug} has no earlier version to go back to",
+                remedy="see: lamina versions " + slug,
+            )
         version = earlier[0]
     if version == context.live_version:
-        raise RejectedInput("already_live", f"version {version} of {slug} is live already", remedy="see: lamina versions " + slug)
+        raise RejectedInput(
+            "already_live", f"version {version} of {slug} is live already", remedy="see: lamina versions " + slug
+        )
     if version not in readable:
         listed = ", ".join(map(str, sorted(readable))) or "none"
-        raise RejectedInput("not_readable", f"version {version} of {slug} can't be read (any more)", remedy=f"readable: {listed}")
+        raise RejectedInput(
+            "not_readable", f"version {version} of {slug} can't be read (any more)", remedy=f"readable: {listed}"
+        )
     session.contexts.move(slug, version, run.id, now)
     return version
 
@@ -188,7 +202,11 @@ def require_readable(session: Session, slug: ContextSlug, version: int) -> None:
     """Raise `Conflict` `version_gone` where readers may not look at `version` any more."""
     row = session.versions.get(slug, version)
     if version and (row is None or not row.readable):
-        raise Conflict("version_gone", f"version {version} of {slug} can't be read (any more)", remedy="see: lamina versions " + slug)
+        raise Conflict(
+            "version_gone",
+            f"version {version} of {slug} can't be read (any more)",
+            remedy="see: lamina versions " + slug,
+        )
 
 
 def cancel(session: Session, run: RunRow, now: float) -> str:

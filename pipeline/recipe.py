@@ -53,7 +53,11 @@ class Recipe:
 
     def fingerprint(self) -> str:
         """Equal exactly when no result can differ; the short name is not part of it."""
-        return fingerprint("recipe", canonical_json({k: v for k, v in asdict(self).items() if k != "embedder"}))
+        return _fingerprint(self)
+
+    def model_fingerprint(self) -> str:
+        """What memo keys of dense vectors begin with."""
+        return _model_fingerprint(self.model)
 
     def encoder(self) -> SparseEncoder:
         """The sparse encoder that this recipe names; one instance for each choice, as it remembers words."""
@@ -62,6 +66,16 @@ class Recipe:
     def same_vectors(self, other: Recipe) -> bool:
         """Whether vectors of both may stand in one generation."""
         return self.model == other.model and self.sparse == other.sparse
+
+
+@cache
+def _fingerprint(recipe: Recipe) -> str:
+    return fingerprint("recipe", canonical_json({k: v for k, v in asdict(recipe).items() if k != "embedder"}))
+
+
+@cache
+def _model_fingerprint(model: ModelIdentity) -> str:
+    return fingerprint("model", model.name, model.version, model.sha256, model.dim)
 
 
 @cache
@@ -142,3 +156,8 @@ def named_embedder(model: str, embedders: Mapping[str, DenseEmbedder]) -> str:
         f"curate.chunks.embedding_model names {model!r}, which this deployment can't serve",
         remedy=f"name one of {served}, or leave the key out for the default",
     )
+
+
+def serving(embedders: Mapping[str, DenseEmbedder], model: ModelIdentity) -> DenseEmbedder | None:
+    """The embedder of this deployment whose vectors may stand beside those of `model`."""
+    return next((candidate for candidate in embedders.values() if candidate.identity == model), None)

@@ -15,7 +15,7 @@ from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.ledger import VersionRow
 from pipeline.ports import DenseEmbedder, DenseQuery, Ports, Search, SparseQuery
-from pipeline.recipe import Recipe, recipe_from_json
+from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.stages.job import chunk_namespace
 from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId
@@ -90,7 +90,11 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
             return answer
         if question.version is not None:
             break
-    raise Conflict("version_gone", f"the version of {slug} was reclaimed while it was read", remedy="ask again, or pin a version: lamina pin " + slug)
+    raise Conflict(
+        "version_gone",
+        f"the version of {slug} was reclaimed while it was read",
+        remedy="ask again, or pin a version: lamina pin " + slug,
+    )
 
 
 def _check(question: Question) -> None:
@@ -134,14 +138,14 @@ def _answer(ports: Ports, slug: ContextSlug, question: Question, version: Versio
 
 
 def _embedder(ports: Ports, recipe: Recipe, slug: ContextSlug) -> DenseEmbedder:
-    for candidate in ports.embedders.values():
-        if candidate.identity == recipe.model:
-            return candidate
-    raise Unavailable(
-        "model_not_served",
-        f"{slug} is built with {recipe.model.name} {recipe.model.version}, which this deployment doesn't serve",
-        remedy="ask with --mode sparse, install that version, or rebuild with: lamina curate --force",
-    )
+    found = serving(ports.embedders, recipe.model)
+    if found is None:
+        raise Unavailable(
+            "model_not_served",
+            f"{slug} is built with {recipe.model.name} {recipe.model.version}, which this deployment doesn't serve",
+            remedy="ask with --mode sparse, install that version, or rebuild with: lamina curate --force",
+        )
+    return found
 
 
 def _weights(ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, text: str) -> dict[int, float]:
@@ -174,7 +178,11 @@ def fuse(legs: Mapping[str, Sequence[Hit]]) -> list[tuple[RecordId, float]]:
 
 
 def _hydrate(
-    ports: Ports, slug: ContextSlug, namespace: Namespace, ranked: Sequence[tuple[RecordId, float]], legs: Mapping[str, Sequence[Hit]]
+    ports: Ports,
+    slug: ContextSlug,
+    namespace: Namespace,
+    ranked: Sequence[tuple[RecordId, float]],
+    legs: Mapping[str, Sequence[Hit]],
 ) -> tuple[Result, ...]:
     ids = [id_ for id_, _ in ranked]
     stored = ports.index(slug).fetch(namespace, ids, vectors=False, metadata=True)

@@ -59,7 +59,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-GROUPS: dict[str, type[Any]] = {"limits": Limits, "parser": ParserLimits}
+GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits}
 
 
 def load(environ: Mapping[str, str], folder: Path) -> Settings:
@@ -84,21 +84,24 @@ def load(environ: Mapping[str, str], folder: Path) -> Settings:
             given[key] = (name, value)
     faults = [f"{place}: there is no setting {key!r}" for key, (place, _) in given.items() if key not in known]
     values: dict[str, Any] = {}
-    for key, (place, value) in given.items():
+    for key, (place, raw) in given.items():
         if key in known:
             try:
-                values[key] = _convert(value, known[key])
+                values[key] = _convert(raw, known[key])
             except ValueError as error:
                 faults.append(f"{place}: {key} {error}")
     if faults:
-        raise RejectedInput("bad_settings", "settings can't be used: " + "; ".join(faults), remedy="see docs/settings.md")
+        raise RejectedInput(
+            "bad_settings", "settings can't be used: " + "; ".join(faults), remedy="see docs/settings.md"
+        )
     return _build(Path(values.pop("home", home)).expanduser().absolute(), values)
 
 
 def setting_names() -> dict[str, type]:
     """Every key that `lamina.toml` and the environment take, with its type."""
     names: dict[str, type] = {}
-    for owner in (Settings, *GROUPS.values()):
+    owners: tuple[Any, ...] = (Settings, *GROUPS.values())
+    for owner in owners:
         for item in fields(owner):
             if item.name not in GROUPS:
                 kind = {"Path": str, "str": str, "int": int, "float": float}[str(item.type)]
@@ -155,7 +158,7 @@ def _convert(value: object, kind: type) -> object:
     if isinstance(value, bool):
         raise ValueError(f"takes a number, not {value!r}")  # noqa: TRY004  # one error for every unusable value
     try:
-        number = kind(value)  # type: ignore[call-arg]
+        number = kind(str(value))
     except (TypeError, ValueError):
         raise ValueError(f"takes a number, not {value!r}") from None
     if number < 0:

@@ -40,8 +40,7 @@ class Segment:
 def pack(dense: Float32Array, sparse: SparseVectors) -> Segment:
     """The stored form of the rows of a batch; at most `ROWS_MAX` of them."""
     assert len(dense) == len(sparse) <= ROWS_MAX, "a segment's rows are numbered in 16 bits"
-    lengths = np.asarray(sparse.indptr[1:] - sparse.indptr[:-1], np.int64)
-    slots = np.repeat(np.arange(len(sparse)), lengths)
+    slots = np.repeat(np.arange(len(sparse)), sparse.indptr[1:] - sparse.indptr[:-1])
     # (term, slot, position) in one integer: a plain sort is several times faster than sorting positions.
     keys = (sparse.indices.astype(np.uint64) << np.uint64(32)) | np.arange(len(slots), dtype=np.uint64)
     keys.sort()
@@ -61,8 +60,8 @@ def pack(dense: Float32Array, sparse: SparseVectors) -> Segment:
 
 def unpack_sparse(terms: bytes, starts: bytes, postings: bytes, rows: int) -> SparseVectors:
     """Back from postings by term to rows, each with its terms rising."""
-    lengths = np.diff(np.frombuffer(starts, "<u4").astype(np.int64))
-    by_term = np.repeat(np.frombuffer(terms, "<u4"), lengths)
+    bounds = np.frombuffer(starts, "<u4").astype(np.int64)
+    by_term = np.repeat(np.frombuffer(terms, "<u4"), bounds[1:] - bounds[:-1])
     packed = np.frombuffer(postings, POSTING)
     order = np.argsort(packed["slot"], kind="stable")
     counts = np.bincount(packed["slot"], minlength=rows)

@@ -110,7 +110,7 @@ class _Packer:
             while taken[-1].leads:
                 todo.append(taken.pop())
         self.emit(start, taken[-1].end)
-        return self.overlap_start(start, taken, todo[-1].start)
+        return self.overlap_start(start, taken, todo[-1])
 
     def divide(self, start: int, one: Atom) -> list[Atom]:
         """The atom in two or more pieces; empty if only a cut by size is left and none fits the chunk from `start`."""
@@ -164,18 +164,39 @@ class _Packer:
         if rest is not None:
             todo.append(Atom(*rest, level=one.level, paragraph=one.paragraph))
 
-    def overlap_start(self, start: int, taken: list[Atom], following: int) -> int:
-        """The start of the next chunk: `following`, or earlier by at most `overlap` tokens, at a good boundary."""
-        overlap, end, last = self.options.overlap, taken[-1].end, taken[-1]
-        if not overlap:
-            return following
-        earliest = max(self.measure.back(end, overlap), start + 1)
-        found = [one.start for one in taken if one.start >= earliest]
-        if not found:
-            ways = (self.sentences, self.lines) if last.paragraph else (self.lines, self.sentences)
-            first = max(last.start, earliest - 1)
-            found = ways[0](first, end) or ways[1](first, end) or cuts.words(self.text, first, end, self.graphemes)
-        return next((at for at in found if at > start and self.within(at, end, overlap)), following)
+    def overlap_start(self, start: int, taken: list[Atom], following: Atom) -> int:
+        """The start of the next chunk: that of `following`, or earlier by at most `overlap` tokens.
+
+        The best boundary wins: a block's start, else a sentence's or a line's, else a word's. What the next chunk
+        needs for an atom that fits whole isn't spent on overlap.
+        """
+        end, last, allowed = taken[-1].end, taken[-1], self.options.overlap
+        if allowed:
+            needed = self.budget(following.start) - self.measured(following)
+            allowed = allowed if needed < 0 else min(allowed, needed)
+        if allowed <= 0:
+            return following.start
+        earliest = max(self.measure.back(end, allowed), start + 1)
+        first = max(last.start, earliest - 1)
+        fine = (self.sentences, self.lines) if last.paragraph else (self.lines, self.sentences)
+        whole = following.end if allowed < self.options.overlap or self.fits(following.start, following.end) else 0
+        for found in (
+            [one.start for one in taken if one.start >= earliest],
+            fine[0](first, end),
+            fine[1](first, end),
+            cuts.words(self.text, first, end, self.graphemes),
+        ):
+            for at in found:
+                if start < at and self.within(at, end, allowed) and (not whole or self.fits(at, whole)):
+                    return at
+        return following.start
+
+    def measured(self, one: Atom) -> int:
+        """Tokens of an atom, or more than any budget for one that is far too long to be counted."""
+        budget = self.budget(one.start)
+        if one.end > self.measure.reach(one.start, budget + _SLACK):
+            return budget + 1
+        return self.measure.count(one.start, one.end)
 
     def budget(self, start: int) -> int:
         """Tokens that are left for the text of a chunk from `start`."""

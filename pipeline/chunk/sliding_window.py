@@ -48,20 +48,22 @@ def windows(
     """
     graphemes, total = Graphemes(text), len(text)
     spans: list[tuple[int, int]] = []
-    start, token = 0, 0
-    while start < total:
+    start, token, covered = 0, 0, 0
+    while covered < total:
         size = options.target_size - prefix(start)
-        last = token + size
-        end = graphemes.floor(starts[last]) if last < len(starts) else total
+        end = graphemes.floor(starts[token + size]) if token + size < len(starts) else total
         end = max(end, graphemes.next(start))
         while count(start, end) > size and graphemes.floor(end - 1) > start:
             end = graphemes.floor(end - 1)
-        spans.append((start, end))
-        if end == total:
-            break
-        step = max(token + size - options.overlap, token + 1)
-        following = graphemes.floor(starts[step]) if step < len(starts) else end
+        if end > covered:
+            spans.append((start, end))
+            covered = end
+            step = max(token + size - options.overlap, token + 1)
+            following = graphemes.floor(starts[step]) if step < len(starts) else end
+        else:
+            # It was made so short that it adds nothing to the one before; a later start can.
+            following = start
         # A shortened window pulls the next one with it; a step too small to leave a grapheme goes on to the next.
-        start = min(max(following, graphemes.next(start)), end)
+        start = min(max(following, graphemes.next(start)), covered)
         token = bisect_left(starts, start)
     return spans

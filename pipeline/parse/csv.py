@@ -21,6 +21,7 @@ WARNINGS_MAX = 20
 """Ragged records that are named one by one."""
 
 _DELIMITERS = (",", ";", "\t", "|")
+_END = "\x03end of records"
 _NUMBER = re.compile(r"\s*[-+]?[\d.,' ]*\d%?\s*")
 
 # The library's limit of 131,072 characters a field is a guard for streams; sources are bounded before they get here.
@@ -39,8 +40,9 @@ def parse(data: bytes, name: str) -> ParsedDocument:
     text = without_payloads(text)
     delimiter = _delimiter(text, name)
     try:
-        records = list(_records(text, delimiter, csv.QUOTE_MINIMAL))
-        if text.count('"') % 2:
+        # A line after the last tells whether a quote is still open there: it would become part of a value.
+        records = list(_records(f"{text}\n{_END}", delimiter, csv.QUOTE_MINIMAL))
+        if records.pop()[1] != [_END]:
             records = list(_records(text, delimiter, csv.QUOTE_NONE))
             warnings = (*warnings, "a quote is never closed; quotes are read as ordinary characters")
     except csv.Error as error:

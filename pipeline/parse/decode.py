@@ -54,8 +54,9 @@ def _decode(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
                 if encoding == "utf-8":
                     break
                 raise RejectedInput("undecodable", f"starts as {encoding} but breaks off: {error.reason}") from error
+    wide = _wide(data) if b"\0" in data[:4096] else ""
     try:
-        return data.decode("utf-8"), ()
+        return data.decode(wide or "utf-8"), (f"no byte order mark; read as {wide}",) if wide else ()
     except UnicodeDecodeError:
         pass
     if declared:
@@ -67,7 +68,7 @@ def _decode(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _guess(data: bytes) -> tuple[str, tuple[str, ...]]:
-    encoding = _wide(data) or _legacy(data)
+    encoding = _legacy(data)
     if not encoding:
         raise RejectedInput("undecodable", "isn't text in any encoding that could be recognised")
     text = data.decode(encoding, "replace")

@@ -9,9 +9,8 @@ from pipeline.codec import ChunkedDocument, decode_chunks, encode_chunks
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.ledger import WorkRow
-from pipeline.parse import wire
 from pipeline.stages.job import Job, Outcome
-from pipeline.stages.parse import parsed_bytes
+from pipeline.stages.parse import parsed
 
 
 def chunk(job: Job) -> Outcome:
@@ -41,7 +40,14 @@ def chunk_key(job: Job, parse_key: str) -> str:
     """Memo key: the parsed document, the strategies' versions (the document's kind chooses among them), the parameters."""
     c = job.manifest.curate.chunks.chunking
     return fingerprint(
-        "chunk", parse_key, c.strategy, canonical_json(VERSIONS), c.target_size, c.overlap, c.respect_sections, job.recipe.tokenizer
+        "chunk",
+        parse_key,
+        c.strategy,
+        canonical_json(VERSIONS),
+        c.target_size,
+        c.overlap,
+        c.respect_sections,
+        job.recipe.tokenizer,
     )
 
 
@@ -61,9 +67,9 @@ def chunked(job: Job, row: WorkRow) -> ChunkedDocument:
 
 
 def _cut(job: Job, row: WorkRow) -> ChunkedDocument:
-    parsed = wire.decode(parsed_bytes(job, row))
+    whole = parsed(job, row)
     c = job.manifest.curate.chunks.chunking
     options = ChunkOptions(target_size=c.target_size, overlap=c.overlap, respect_sections=c.respect_sections)
-    document = ChunkedDocument(parsed.title, parsed.metadata, parsed.warnings, chunk_document(parsed, c.strategy, options))
+    document = ChunkedDocument(whole.title, whole.metadata, whole.warnings, chunk_document(whole, c.strategy, options))
     job.ports.memo.put_many({row.chunk_key: encode_chunks(document)})
     return document

@@ -13,11 +13,11 @@ import numpy as np
 
 from pipeline.codec import decode_vectors, encode_vector
 from pipeline.errors import RejectedInput, Unavailable
-from pipeline.fingerprint import fingerprint
 from pipeline.ledger import Session
 from pipeline.ports import DenseEmbedder
+from pipeline.recipe import serving
 from pipeline.stages.job import Job, Outcome
-from pipeline.stages.planned import PlannedSource, planned
+from pipeline.stages.planned import Planned, PlannedSource, planned
 from pipeline.stages.screen import Wanted, write_plan
 from pipeline.types import Float32Array, ModelIdentity
 
@@ -50,65 +50,65 @@ def embed_dense(job: Job) -> Outcome:
 
 def _embed_sources(job: Job, sources: Sequence[PlannedSource], failed: list[Wanted]) -> int:
     """Embed all texts of some sources together; where the model refuses, source by source, to find out whose it is."""
-    texts = [p.embed_text for source in sources for p in source.written]
-    if not texts:
-        return 0
+    items = [p for source in sources for p in source.written]
     try:
-        return vectors_for(job, texts)[1]
+        spent = _missing_embedded(job, items, _held(job, items))
     except RejectedInput as error:
         if len(sources) > 1:
             return sum(_embed_sources(job, [source], failed) for source in sources)
         row = replace(sources[0].row, status="failed", code=error.code, reason=error.message, chunks=0)
         failed.append(Wanted(row, {}, b""))
         return 0
+    job.report(sum(p.record_tokens for p in items))
+    return spent
 
 
-def vectors_for(job: Job, texts: Sequence[str]) -> tuple[Float32Array, int]:
-    """Vectors of `texts`, in order, from the memo or the model; and the tokens that the model was run on.
+def vectors_for(job: Job, items: Sequence[Planned]) -> Float32Array:
+    """Vectors of planned records, in order, from the memo; embedded again where it has let them go.
 
     Raises:
         RejectedInput: code `vectors`: the model gave something that can't be stored.
-        Unavailable: the model didn't answer.
+        Unavailable: the model didn't answer, or this deployment doesn't serve it.
     """
-    model = job.recipe.model
-    keys = [memo_key(model, text) for text in texts]
-    held = job.ports.memo.get_many(sorted(set(keys)))
-    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
-    spent = 0
-    block = job.ports.limits.embed_texts
-    items = list(missing.items())
-    for at in range(0, len(items), block):
+    held = _held(job, items)
+    _missing_embedded(job, items, held)
+    return decode_vectors([held[memo_key(job, p)] for p in items], job.recipe.model.dim)
+
+
+def memo_key(job: Job, item: Planned) -> str:
+    """Memo key of one text's vector: the model and the exact text."""
+    return f"dense:{job.recipe.model_fingerprint()}:{item.embed_digest}"
+
+
+def _held(job: Job, items: Sequence[Planned]) -> dict[str, bytes]:
+    return job.ports.memo.get_many(sorted({memo_key(job, p) for p in items}))
+
+
+def _missing_embedded(job: Job, items: Sequence[Planned], held: dict[str, bytes]) -> int:
+    """Embed what `held` lacks, store it call by call, add it to `held`. Tokens that went through the model."""
+    missing = {key: p.embed_text for p in items if (key := memo_key(job, p)) not in held}
+    todo, block, spent = list(missing.items()), job.ports.limits.embed_texts, 0
+    for at in range(0, len(todo), block):
         job.keep_going()
-        part = items[at : at + block]
-        result = embedder(job).embed([text for _, text in part])
-        check_vectors(result.vectors, len(part), model)
+        part = todo[at : at + block]
+        result = _embedder(job).embed([text for _, text in part])
+        check_vectors(result.vectors, len(part), job.recipe.model)
         fresh = {key: encode_vector(vector) for (key, _), vector in zip(part, result.vectors, strict=True)}
         job.ports.memo.put_many(fresh)
         held.update(fresh)
         spent += result.tokens
-        job.report(result.tokens)
-    return decode_vectors([held[key] for key in keys], model.dim), spent
+    return spent
 
 
-def memo_key(model: ModelIdentity, text: str) -> str:
-    """Memo key of one text's vector."""
-    return fingerprint("dense", model.name, model.version, model.sha256, model.dim, text)
-
-
-def embedder(job: Job) -> DenseEmbedder:
-    """The model that the recipe names.
-
-    Raises:
-        Unavailable: this deployment doesn't serve it (any more).
-    """
-    for candidate in job.ports.embedders.values():
-        if candidate.identity == job.recipe.model:
-            return candidate
-    raise Unavailable(
-        "model_not_served",
-        f"{job.slug} is built with {job.recipe.model.name} {job.recipe.model.version}, which this deployment doesn't serve",
-        remedy="install that version, or rebuild with: lamina curate --force --set embedder=NAME",
-    )
+def _embedder(job: Job) -> DenseEmbedder:
+    found = serving(job.ports.embedders, job.recipe.model)
+    if found is None:
+        raise Unavailable(
+            "model_not_served",
+            f"{job.slug} is built with {job.recipe.model.name} {job.recipe.model.version}, which this deployment doesn't serve",
+            remedy="install that version, or rebuild with: lamina curate --force --set embedder=NAME",
+        )
+    return found
 
 
 def check_vectors(vectors: Float32Array, count: int, model: ModelIdentity) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.codec import decode_sparse, empty_sparse, encode_sparse
-from pipeline.fingerprint import fingerprint, text_hash
+from pipeline.fingerprint import fingerprint
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.planned import PlannedSource, planned
 from pipeline.types import SparseVectors
@@ -24,7 +24,7 @@ def sparse_for(job: Job, sources: Sequence[PlannedSource]) -> dict[str, SparseVe
     if not job.keyword:
         return {s.row.path: empty_sparse(len(s.written)) for s in sources}
     encoder = job.recipe.encoder()
-    keys = {s.row.path: fingerprint("sparse", encoder.identity, *(text_hash(p.embed_text) for p in s.written)) for s in sources}
+    keys = {s.row.path: fingerprint("sparse", encoder.identity, *(p.embed_digest for p in s.written)) for s in sources}
     held = job.ports.memo.get_many(sorted(set(keys.values())))
     out: dict[str, SparseVectors] = {}
     fresh: dict[str, bytes] = {}

@@ -108,7 +108,11 @@ class _Plan:
         limits = self.job.ports.limits
         batch = max(self.batches, default=0)
         size = self.batches.get(batch, 0)
-        if not self.batches or self.in_batch >= batch_sources(self.job) or (size and size + row.size > limits.batch_bytes):
+        if (
+            not self.batches
+            or self.in_batch >= batch_sources(self.job)
+            or (size and size + row.size > limits.batch_bytes)
+        ):
             batch, size, self.in_batch = batch + 1, 0, 0
         self.batches[batch] = size + row.size
         self.in_batch += 1
@@ -130,7 +134,9 @@ class _Plan:
 
     def notes(self) -> str:
         """What the inventory saw, for people."""
-        return canonical_json({"found": self.found, "stale": self.stale, "standing": self.standing, "skipped": self.skipped})
+        return canonical_json(
+            {"found": self.found, "stale": self.stale, "standing": self.standing, "skipped": self.skipped}
+        )
 
     def flush(self) -> None:
         """Write what is queued."""
@@ -220,7 +226,16 @@ def _claim(job: Job, session: Session, plan: _Plan) -> None:
     if not run.number:
         now = job.ports.clock.now()
         row = VersionRow(
-            number, run.id, generation, run.manifest, run.recipe, "claimed", readable=False, claimed_at=now, live_at=0.0, records=0
+            number,
+            run.id,
+            generation,
+            run.manifest,
+            run.recipe,
+            "claimed",
+            readable=False,
+            claimed_at=now,
+            live_at=0.0,
+            records=0,
         )
         session.versions.add(job.slug, row)
     session.runs.plan(run.id, number, generation)

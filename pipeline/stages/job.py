@@ -20,7 +20,7 @@ from pipeline.ports import Ports
 from pipeline.recipe import Recipe
 from pipeline.types import ContextSlug, Namespace
 
-DRAFT_CACHE_CHARS = 32_000_000
+DRAFT_CACHE_CHARS = 8_000_000
 """Characters of drafts kept between the stages of a batch; a miss only costs decoding the memo entry again."""
 
 
@@ -102,12 +102,16 @@ class Job:
     def hold(self, session: Session) -> None:
         """Renew the claim in this transaction, or stop: nothing of a lost lease is written."""
         if not session.units.renew(self.claim, self.ports.clock.now() + self.ports.limits.lease_s):
-            raise Conflict("stale_fence", f"unit {self.claim.stage}/{self.claim.batch} belongs to another worker by now")
+            raise Conflict(
+                "stale_fence", f"unit {self.claim.stage}/{self.claim.batch} belongs to another worker by now"
+            )
 
     def keep_going(self) -> None:
         """Stop early when the claim is lost."""
         if self.lost():
-            raise Conflict("stale_fence", f"unit {self.claim.stage}/{self.claim.batch} belongs to another worker by now")
+            raise Conflict(
+                "stale_fence", f"unit {self.claim.stage}/{self.claim.batch} belongs to another worker by now"
+            )
 
 
 def chunk_namespace(slug: ContextSlug, generation: int) -> Namespace:

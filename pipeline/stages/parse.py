@@ -60,15 +60,18 @@ def _one(job: Job, row: WorkRow, stats: dict[SourcePath, StatRow]) -> WorkRow:
     return replace(row, status="ok", parse_key=key, code="", reason="")
 
 
-def parsed_bytes(job: Job, row: WorkRow) -> bytes:
-    """The parsed document behind `row.parse_key`; parsed again if the memo has let it go.
+def parsed(job: Job, row: WorkRow) -> ParsedDocument:
+    """The parsed document behind `row.parse_key`; parsed again if neither cache nor memo holds it.
 
     Raises:
         RejectedInput: the source is gone, or holds other bytes by now.
     """
+    held = job.cache.get(row.parse_key)
+    if isinstance(held, ParsedDocument):
+        return held
     found = job.ports.memo.get_many([row.parse_key]).get(row.parse_key)
     if found is not None:
-        return found
+        return wire.decode(found)
     data, _stat = job.ports.sources(job.context).read(row.path, job.ports.limits.source_bytes)
     if content_hash(data) != row.hash:
         raise RejectedInput("changing", f"{row.path} changed while the run was under way", remedy="run again")
@@ -82,10 +85,10 @@ def parse_key(job: Job, path: SourcePath, digest: str) -> str:
     return fingerprint("parse", digest, ending, job.recipe.parser)
 
 
-def _remember(job: Job, key: str, document: ParsedDocument) -> bytes:
-    data = wire.encode(document)
-    job.ports.memo.put_many({key: data})
-    return data
+def _remember(job: Job, key: str, document: ParsedDocument) -> ParsedDocument:
+    job.ports.memo.put_many({key: wire.encode(document)})
+    job.cache.put(key, document, len(document.text))
+    return document
 
 
 def _name(path: SourcePath) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.drafts import Draft, context_line
 from pipeline.errors import Corruption
+from pipeline.fingerprint import text_hash
 from pipeline.ledger import RecordRow, WorkRow
 from pipeline.stages.job import Job
 from pipeline.stages.screen import screened
@@ -20,6 +21,13 @@ class Planned:
     record: RecordRow
     metadata: Metadata
     embed_text: str
+    embed_digest: str
+    """SHA-256 of `embed_text`."""
+
+    @property
+    def record_tokens(self) -> int:
+        """Tokens of the chunk, by which progress is counted."""
+        return int(self.metadata["tokens"])  # type: ignore[arg-type]  # every chunk's metadata holds the number
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,9 @@ def planned(job: Job) -> tuple[PlannedSource, ...]:
     return tuple(_source(job, row, added[row.path], copied_from) for row in rows if row.path in added)
 
 
-def _source(job: Job, row: WorkRow, records: Sequence[RecordRow], copied_from: dict[RecordId, RecordRow]) -> PlannedSource:
+def _source(
+    job: Job, row: WorkRow, records: Sequence[RecordRow], copied_from: dict[RecordId, RecordRow]
+) -> PlannedSource:
     fresh = [r for r in records if r.copy_of is None]
     moved = [r for r in records if r.copy_of is not None and copied_from[r.copy_of].namespace != job.namespace]
     copied = tuple(r for r in records if r.copy_of is not None and copied_from[r.copy_of].namespace == job.namespace)
@@ -62,7 +72,7 @@ def _fresh(job: Job, row: WorkRow, records: Sequence[RecordRow]) -> list[Planned
         draft = drafts.get(record.content)
         if draft is None:
             raise Corruption("plan_mismatch", f"record {record.id} was planned from chunks that are different now")
-        out.append(Planned(record, draft.metadata, draft.embed_text))
+        out.append(Planned(record, draft.metadata, draft.embed_text, draft.embed_digest))
     return out
 
 
@@ -77,6 +87,9 @@ def _moved(job: Job, records: Sequence[RecordRow], copied_from: dict[RecordId, R
             raise Corruption("record_missing", f"record {old.id} is listed but the index doesn't hold it")
         metadata = stored.metadata[0]
         headings = metadata.get("headings", ())
-        lead = context_line(str(metadata.get("title", "")), headings if isinstance(headings, tuple) else (), job.recipe.context_tokens)
-        out.append(Planned(record, metadata, f"{lead}{metadata.get('prefix', '')}{metadata['text']}"))
+        lead = context_line(
+            str(metadata.get("title", "")), headings if isinstance(headings, tuple) else (), job.recipe.context_tokens
+        )
+        text = f"{lead}{metadata.get('prefix', '')}{metadata['text']}"
+        out.append(Planned(record, metadata, text, text_hash(text)))
     return out

@@ -193,7 +193,18 @@ def _source(job: Job, row: WorkRow, live: SourceRow | None) -> SourceRow | None:
     if row.status in RESTATED and live is not None:
         good, chunks, curated_at = live.hash, live.chunks, live.curated_at
     return SourceRow(
-        row.path, good, row.hash, row.size, row.mtime_ns, row.status, row.code, row.reason, row.fingerprint, chunks, curated_at, number
+        row.path,
+        good,
+        row.hash,
+        row.size,
+        row.mtime_ns,
+        row.status,
+        row.code,
+        row.reason,
+        row.fingerprint,
+        chunks,
+        curated_at,
+        number,
     )
 
 

@@ -51,7 +51,9 @@ def _stamp(job: Job, page: Sequence[RecordRow]) -> None:
         index.stamp(namespace, ids, job.run.number)
         stored = index.fetch(namespace, ids, vectors=False, metadata=False)
         if any(removed != job.run.number for removed in stored.removed):
-            raise Unavailable("not_fresh", f"the index doesn't show the stamps of version {job.run.number} yet", remedy="run again")
+            raise Unavailable(
+                "not_fresh", f"the index doesn't show the stamps of version {job.run.number} yet", remedy="run again"
+            )
 
 
 def _count_deltas(job: Job) -> dict[int, dict[int, int]]:
@@ -76,4 +78,3 @@ def generation_of(job: Job, namespace: str) -> int:
     generation = int(namespace.rsplit(".", 2)[1][1:])
     assert chunk_namespace(job.slug, generation) == namespace
     return generation
-

@@ -39,9 +39,14 @@ def upsert(job: Job) -> Outcome:
 
 def _write(job: Job, items: Sequence[Planned], sparse: SparseVectors) -> None:
     job.keep_going()
-    dense, _spent = vectors_for(job, [p.embed_text for p in items])
+    dense = vectors_for(job, items)
     batch = RecordBatch(
-        job.namespace, job.run.number, tuple(p.record.id for p in items), dense, sparse, tuple(p.metadata for p in items)
+        job.namespace,
+        job.run.number,
+        tuple(p.record.id for p in items),
+        dense,
+        sparse,
+        tuple(p.metadata for p in items),
     )
     job.ports.index(job.slug).upsert(batch)
     job.report(len(items))
@@ -52,7 +57,10 @@ def _copy(job: Job, records: Sequence[RecordRow]) -> None:
     old = [r.copy_of for r in records if r.copy_of is not None]
     stored = job.ports.index(job.slug).fetch(job.namespace, old, vectors=True, metadata=True)
     if len(stored.ids) != len(records):
-        raise Corruption("record_missing", f"{len(records) - len(stored.ids)} records of {job.slug} are listed but the index doesn't hold them")
+        raise Corruption(
+            "record_missing",
+            f"{len(records) - len(stored.ids)} records of {job.slug} are listed but the index doesn't hold them",
+        )
     batch = RecordBatch(
         job.namespace, job.run.number, tuple(r.id for r in records), stored.dense, stored.sparse, stored.metadata
     )
@@ -64,7 +72,9 @@ def _write_files(job: Job) -> None:
     """Put the blobs that planned files name and that this batch makes; restated files have theirs already."""
     with job.ports.ledger.read() as session:
         rows = session.work.batch(job.run.id, job.claim.batch)
-        planned_files = {f.source: f for f in session.files.open_for(job.slug, [r.path for r in rows]) if f.added == job.run.number}
+        planned_files = {
+            f.source: f for f in session.files.open_for(job.slug, [r.path for r in rows]) if f.added == job.run.number
+        }
     blobs = {
         planned_files[row.path].blob: listing(screened(job, row).drafts)
         for row in rows

@@ -153,7 +153,9 @@ def test_is_a_value():
     assert fields_of(parse_filter(one)) == {"a", "b", "c"}
 
 
-SCALARS = st.one_of(st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0, -2.0]), st.sampled_from(["", "a", "1"]))
+SCALARS = st.one_of(
+    st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0, -2.0]), st.sampled_from(["", "a", "1"])
+)
 
 
 @given(value=SCALARS, operand=SCALARS)

@@ -1,0 +1,114 @@
+"""Formats by content, encodings, and refusals that say what they saw."""
+
+import io
+import zipfile
+
+import pytest
+from pipeline.errors import RejectedInput
+from pipeline.parse import PARSERS, detect, identity, parse_bytes
+from pipeline.parse.decode import decode
+
+
+def zipped(*names):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        (b"# A\n", "a.md", "markdown"),
+        (b"# A\n", "A.MARKDOWN", "markdown"),
+        (b"words", "a.txt", "text"),
+        (b"words", "README", "text"),
+        (b"<!DOCTYPE html><p>x", "a.txt", "html"),
+        (b"\xef\xbb\xbf \n<!-- c --><HTML><p>x", "page", "html"),
+        (b"<html> in markdown", "a.md", "markdown"),
+        (b"a,b\n", "a.csv", "csv"),
+        (b"x = 1\n", "a.py", "code"),
+        (b"#!/usr/bin/env python\nx = 1\n", "tool", "code"),
+        (b"{}", "a.json", "code"),
+        (b"{}", "a.ipynb", "notebook"),
+        (b"%PDF-1.7\n", "a.txt", "pdf"),
+        (b"\n\n%PDF-1.4", "scan.md", "pdf"),
+        (b"words", ".md", "text"),
+    ],
+)
+def test_content_decides_and_the_name_hints(data, name, kind):
+    assert detect(data, name) == kind
+    assert kind in PARSERS
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"\x89PNG\r\n\x1a\n....", "PNG"),
+        (b"\xff\xd8\xff\xe0", "JPEG"),
+        (zipped("a.txt"), "zip"),
+        (zipped("word/document.xml"), "Word"),
+        (zipped("xl/workbook.xml"), "Excel"),
+        (zipped("ppt/presentation.xml"), "PowerPoint"),
+        (b"\x7fELF\x02", "program"),
+        (b"SQLite format 3\x00", "SQLite"),
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"\x00\x00\x00\x18ftypmp42", "MP4"),
+        (b"RIFF\x00\x00\x00\x00WAVE", "RIFF"),
+    ],
+)
+def test_unsupported_says_what_it_looks_like(data, what):
+    with pytest.raises(RejectedInput) as error:
+        parse_bytes(data, "notes.md")
+    assert error.value.code == "unsupported"
+    assert what in error.value.message
+    assert "notes.md" in error.value.message
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf\n", b"\x00\x00"])
+def test_empty_files_are_told(data):
+    with pytest.raises(RejectedInput) as error:
+        parse_bytes(data, "a.md")
+    assert error.value.code == "empty_file"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("é工".encode(), "é工"),
+        (b"\xef\xbb\xbfa\r\nb\rc", "a\nb\nc"),
+        ("é工".encode("utf-16"), "é工"),
+        (b"\xfe\xff" + "é工".encode("utf-16-be"), "é工"),
+        ("plain words without any mark at all".encode("utf-16-le"), "plain words without any mark at all"),
+        ("Über größere Änderungen müssen wir später noch ausführlich reden.".encode("cp1252"),
+         "Über größere Änderungen müssen wir später noch ausführlich reden."),
+    ],
+)  # fmt: skip
+def test_encodings(data, text):
+    """UTF-8 first, then marks, then a guess; newlines are one character; the mark is gone."""
+    assert decode(data)[0] == text
+
+
+def test_guesses_and_nuls_are_told():
+    assert decode("Größe und Änderung für später".encode("cp1252"))[1]
+    text, warnings = decode(b"a\x00b")
+    assert text == "a b"
+    assert warnings
+
+
+def test_binary_is_undecodable():
+    with pytest.raises(RejectedInput) as error:
+        decode(bytes(range(256)) * 64)
+    assert error.value.code == "undecodable"
+
+
+def test_broken_utf16_is_undecodable():
+    with pytest.raises(RejectedInput) as error:
+        decode(b"\xff\xfe\x00\xd8a")
+    assert error.value.code == "undecodable"
+
+
+def test_identity_names_the_libraries():
+    """A format library's new version is another recipe."""
+    assert "liteparse@" in identity()
