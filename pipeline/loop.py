@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pipeline import curate
+from pipeline import curate, publish
 from pipeline.errors import Conflict, PipelineError, Unavailable
 from pipeline.ledger import RUN_ACTIVE, RunRow, UnitClaim
 from pipeline.ports import Ports

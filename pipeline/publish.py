@@ -87,6 +87,17 @@ def abandon(session: Session, run: RunRow, now: float, *, state: str, error: str
     session.runs.set_state(run.id, state, now, output=output, error=error)
 
 
+MOVED = "the live version was moved while the run was under way"
+
+
+def end_unchanged(session: Session, run: RunRow, now: float, output: str) -> None:
+    """End a run that found nothing to write. What it compared with must still be live, or it has said nothing."""
+    if pointer_stands(session, run):
+        abandon(session, run, now, state="noop", output=output)
+    else:
+        abandon(session, run, now, state="abandoned", error=MOVED)
+
+
 def kept_versions(session: Session, slug: ContextSlug, keep: int, now: float) -> frozenset[int]:
     """The live version, the `keep` most recently live ones by pointer moves, and every pinned one."""
     live = require_context(session, slug).live_version

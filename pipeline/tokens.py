@@ -59,7 +59,7 @@ def boundaries(text: str) -> npt.NDArray[np.int64]:
         return starts
     raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
     # Bytes 0b10xxxxxx continue a character; every other byte starts one.
-    character_of_byte = np.cumsum((raw & 0xC0) != 0x80) - 1
+    character_of_byte = np.cumsum((raw & 0xC0) != 0x80) - 1  # noqa: PLR2004
     offsets: npt.NDArray[np.int64] = character_of_byte[starts]
     return offsets
 
@@ -80,8 +80,7 @@ def _load() -> tuple[tiktoken.Encoding, npt.NDArray[np.int64]]:
         token, rank = line.split()
         ranks[base64.b64decode(token)] = int(rank)
     lengths = np.zeros(len(ranks), dtype=np.int64)
-    for token, rank in ranks.items():
-        lengths[rank] = len(token)
+    lengths[list(ranks.values())] = [len(token) for token in ranks]
     encoding = tiktoken.Encoding(
         "cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL, explicit_n_vocab=None
     )

@@ -29,8 +29,9 @@ DIM: Final = 384
 WINDOW_TOKENS: Final = 254
 """Tokens of text in one window; with [CLS] and [SEP] it is the 256 that the model was trained on."""
 BATCH_ROWS: Final = 8
-BATCH_CELLS: Final = 8 * 256
-"""Rows times tokens of one call: 8 x 256 peaks near 0.6 GB, 16 x 512 at 1.5 GB."""
+BATCH_CELLS: Final = 2 * 256
+"""Rows times tokens of one call. More is slower as well as larger: 2 windows at a time take 270 MB in all, 8 take 750 MB
+and 1.7 times the processor time per token, since what is between the layers no longer fits the cache."""
 _TEXTS_AT_ONCE: Final = 256
 """Texts tokenized together: bounds what is held beside the model."""
 _CLS: Final = 101

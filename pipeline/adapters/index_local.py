@@ -71,17 +71,7 @@ class LocalIndex:
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         with self._transaction(write=True) as db:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                for statement in filter(str.strip, SCHEMA.split(";")):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {LAYOUT}")
-            elif found != LAYOUT:
-                raise Corruption(
-                    "index_layout",
-                    f"{path} has layout {found}, this program reads {LAYOUT}",
-                    remedy="Use the version of Lamina that wrote it, or delete the file and curate again.",
-                )
+            _prepare(db, path)
 
     def upsert(self, batch: RecordBatch) -> None:
         """Create the records of a batch in one transaction; ids that exist, and repeats in the batch, are passed over."""
@@ -93,7 +83,7 @@ class LocalIndex:
             held = held_ids(db, space[0], batch.ids) if space else set()
         # Packed before the write lock is taken; again inside only if another writer was first with one of the ids.
         positions = sorted(position for record, position in first.items() if record not in held)
-        packed = self._pack(batch, positions)
+        packed = _pack(batch, positions, self._segment_rows)
         if not packed:
             return
         with self._transaction(write=True) as db:
@@ -104,7 +94,8 @@ class LocalIndex:
             check_dimension(batch.namespace, space[1], dim)
             late = held_ids(db, space[0], [batch.ids[position] for position in positions])
             if late:
-                packed = self._pack(batch, [position for position in positions if batch.ids[position] not in late])
+                fresh = [position for position in positions if batch.ids[position] not in late]
+                packed = _pack(batch, fresh, self._segment_rows)
             for chosen, segment in packed:
                 versions = np.full(len(chosen), batch.added, np.int64), np.full(len(chosen), OPEN, np.int64)
                 number = write_segment(db, space[0], segment, versions)
@@ -222,11 +213,6 @@ class LocalIndex:
         for db in idle:
             db.close()
 
-    def _pack(self, batch: RecordBatch, positions: Sequence[int]) -> list[tuple[Int64Array, Segment]]:
-        chosen = np.array(positions, np.int64)
-        parts = [chosen[at : at + self._segment_rows] for at in range(0, len(chosen), self._segment_rows)]
-        return [(part, pack(batch.dense[part], take(batch.sparse, part))) for part in parts]
-
     def _merge_small(self, db: sqlite3.Connection, space: tuple[int, int]) -> None:
         small = db.execute(
             "SELECT number, live FROM segment WHERE space = ? AND live * 2 < ? ORDER BY live, number",
@@ -261,6 +247,27 @@ class LocalIndex:
                     db.execute("ROLLBACK")
                 with self._lock:
                     self._idle.append(db)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Make the tables in an empty file; refuse another layout."""
+    found = db.execute("PRAGMA user_version").fetchone()[0]
+    if found == 0:
+        for statement in filter(str.strip, SCHEMA.split(";")):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {LAYOUT}")
+    elif found != LAYOUT:
+        raise Corruption(
+            "index_layout",
+            f"{path} has layout {found}, this program reads {LAYOUT}",
+            remedy="Use the version of Lamina that wrote it, or delete the file and curate again.",
+        )
+
+
+def _pack(batch: RecordBatch, positions: Sequence[int], segment_rows: int) -> list[tuple[Int64Array, Segment]]:
+    chosen = np.array(positions, np.int64)
+    parts = [chosen[at : at + segment_rows] for at in range(0, len(chosen), segment_rows)]
+    return [(part, pack(batch.dense[part], take(batch.sparse, part))) for part in parts]
 
 
 def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:

@@ -1,8 +1,9 @@
 """The process inside the sandbox: reads requests on standard input, answers on standard output, ends at end of input.
 
-Frames are 4 bytes of length (big-endian) and a body. A request is two frames, the name and the bytes. An answer is one
-frame: b'D' and a document (`parse.wire`), or b'R' and JSON [code, message, remedy]. b'+' alone says that the process is
-ready. The parent is trusted by the child, never the other way round.
+Frames are 4 bytes of length (big-endian) and a body. A request is three frames: a nonce, the name, the bytes. An
+answer is one frame: the nonce, then b'D' and a document (`parse.wire`), b'R' and JSON [code, message, remedy], or b'X'
+and the same from a process that ends thereafter. b'+' alone says that the process is ready. The child trusts its
+parent, never the other way round.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pipeline.parse import parse_bytes, wire
 from pipeline.types import ParsedDocument
 
 LENGTH = struct.Struct(">I")
-READY, DOCUMENT, REJECTED = b"+", b"D", b"R"
+READY, DOCUMENT, REJECTED, LAST = b"+", b"D", b"R", b"X"
 
 
 def main(limits: str) -> None:
@@ -40,34 +41,33 @@ def serve(parse: Callable[[bytes, str], ParsedDocument], limits: str) -> None:
     requests, answers = _private_streams()
     _confine(bounds["memory_bytes"])
     _write(answers, READY)
-    while (name := _read(requests)) is not None:
-        data = _read(requests)
-        if data is None:
+    while (nonce := _read(requests)) is not None:
+        name, data = _read(requests), _read(requests)
+        if name is None or data is None:
             return
         _allow(bounds["cpu_seconds"], bounds["alarm_seconds"])
-        answer, healthy = _answer(parse, data, name.decode("utf-8", "replace"))
+        answer = _answer(parse, data, name.decode("utf-8", "replace"))
         del data
-        _write(answers, answer)
-        if not healthy:
+        _write(answers, nonce + answer)
+        if answer.startswith(LAST):
             return
 
 
-def _answer(parse: Callable[[bytes, str], ParsedDocument], data: bytes, name: str) -> tuple[bytes, bool]:
-    """The answer, and whether the process may go on."""
+def _answer(parse: Callable[[bytes, str], ParsedDocument], data: bytes, name: str) -> bytes:
     try:
-        return DOCUMENT + wire.encode(parse(data, name)), True
+        return DOCUMENT + wire.encode(parse(data, name))
     except RejectedInput as error:
-        return _rejected(error.code, error.message, error.remedy), True
+        return _rejected(REJECTED, error.code, error.message, error.remedy)
     except MemoryError:
-        return _rejected("parse_memory", f"{name} needs more memory than a document may take"), False
+        return _rejected(LAST, "parse_memory", f"{name} needs more memory than a document may take")
     except RecursionError:
-        return _rejected("parse_failed", f"{name} is nested too deeply"), True
-    except BaseException as error:  # noqa: BLE001 - native libraries raise panics that aren't Exceptions; the parent decides
-        return _rejected("parse_failed", f"{name} can't be parsed: {type(error).__name__}: {error}"[:500]), False
+        return _rejected(REJECTED, "parse_failed", f"{name} is nested too deeply")
+    except BaseException as error:  # noqa: BLE001 - panics of native libraries aren't Exceptions; the parent decides
+        return _rejected(LAST, "parse_failed", f"{name} can't be parsed: {type(error).__name__}: {error}"[:500])
 
 
-def _rejected(code: str, message: str, remedy: str = "") -> bytes:
-    return REJECTED + json.dumps([code, message, remedy]).encode("ascii")
+def _rejected(kind: bytes, code: str, message: str, remedy: str = "") -> bytes:
+    return kind + json.dumps([code, message, remedy]).encode("ascii")
 
 
 def _private_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -23,15 +23,16 @@ from pipeline.errors import RejectedInput, Unavailable
 from pipeline.parse import identity, wire
 from pipeline.types import ParsedDocument
 
-_BOOT = (
-    "import sys, importlib; sys.path += sys.argv[1].split(chr(0x1f)); importlib.import_module(sys.argv[2]).main(sys.argv[3])"
-)
+_BOOT = "import sys, importlib; sys.path += sys.argv[1].split(chr(0x1f)); importlib.import_module(sys.argv[2]).main(sys.argv[3])"
 """What a child runs: `-I` keeps the environment and the working folder out of its path, so the way to the package is
 passed in."""
 _LENGTH_BYTES = 4
-_PIPE_BYTES = 1 << 16
+_NONCE_BYTES = 8
+_PIPE_BYTES = 1 << 20
 _ALARM_SPARE_SECONDS = 10
 """The child's own alarm comes this much after the parent's deadline; it matters only when the parent is dead."""
+_UNSOUND = frozenset(("parse_crashed", "parse_memory", "parse_output", "parse_timeout"))
+"""Refusals after which a child isn't used again."""
 _END_SECONDS = 5.0
 """How long an ended child may take to be gone before it's killed."""
 
@@ -84,18 +85,30 @@ class SandboxedParser:
         self._closed = False
 
     def parse(self, data: bytes, name: str) -> ParsedDocument:
-        """See `ports.Parser.parse`. Further codes: `parse_timeout`, `parse_memory`, `parse_crashed`, `parse_output`,
-        `parse_failed`."""
-        child = self._take()
+        """See `ports.Parser.parse`.
+
+        Further codes: `parse_timeout`, `parse_memory`, `parse_crashed`, `parse_output`, `parse_failed`.
+        """
+        try:
+            return self._parse_once(data, name, fresh=False)
+        except _DiedWarm:
+            # An earlier document, or the system, may be to blame. Alone in a new child there is no doubt.
+            return self._parse_once(data, name, fresh=True)
+
+    def _parse_once(self, data: bytes, name: str, *, fresh: bool) -> ParsedDocument:
+        child = self._take(fresh=fresh)
+        sound = False
         try:
             answer = child.ask(data, name)
-        except BaseException:
-            child.kill()
-            child = None
-            raise
+            found = _document(answer, name) if answer[:1] == b"D" else _refusal(answer, name)
+            sound = answer[:1] != b"X" and not (isinstance(found, RejectedInput) and found.code in _UNSOUND)
         finally:
-            self._give_back(child)
-        return _understood(answer, name)
+            if not sound:
+                child.kill()
+            self._give_back(child if sound else None)
+        if isinstance(found, RejectedInput):
+            raise found
+        return found
 
     def close(self) -> None:
         """End the children. Documents under way are finished first by their callers; new calls are refused."""
@@ -106,7 +119,8 @@ class SandboxedParser:
         for child in idle:
             child.end()
 
-    def _take(self) -> _Child:
+    def _take(self, *, fresh: bool) -> _Child:
+        """A child for this call alone; a new one if `fresh`."""
         with self._turn:
             while self._busy >= self._workers and not self._closed:
                 self._turn.wait()
@@ -115,9 +129,11 @@ class SandboxedParser:
             self._busy += 1
             while self._idle:
                 child = self._idle.pop()
-                if child.is_alive():
+                if child.is_usable() and not fresh:
                     return child
                 child.kill()
+                if fresh:
+                    break
         try:
             return _Child(self._roots, self._module, self.limits)
         except BaseException:
@@ -135,15 +151,20 @@ class SandboxedParser:
             child.end()
 
 
-def _understood(answer: bytes, name: str) -> ParsedDocument:
-    """The document in an answer, or the refusal as an error."""
+def _document(answer: bytes, name: str) -> ParsedDocument:
     try:
-        if answer[:1] == b"D":
-            return wire.decode(answer[1:])
+        return wire.decode(answer[1:])
+    except ValueError as error:
+        raise RejectedInput("parse_crashed", f"parsing {name} gave no valid document: {error}") from error
+
+
+def _refusal(answer: bytes, name: str) -> RejectedInput:
+    """The refusal in an answer; its code is the child's own, but for those that only the parent can know."""
+    try:
         code, message, remedy = (str(part) for part in json.loads(answer[1:]))
     except (ValueError, TypeError, RecursionError) as error:
-        raise RejectedInput("parse_crashed", f"parsing {name} gave no valid answer: {error}") from error
-    raise RejectedInput(code, message, remedy=remedy)
+        return RejectedInput("parse_crashed", f"parsing {name} gave no valid answer: {error}")
+    return RejectedInput(code, message, remedy=remedy)
 
 
 class _Child:
@@ -171,7 +192,7 @@ class _Child:
             raise Unavailable("parser_start", f"the parsing process can't be started: {error}") from error
         self.stdin, self.stdout = _pipe(self.process.stdin), _pipe(self.process.stdout)
         try:
-            ready = self._exchange([], time.monotonic() + limits.start_seconds)
+            ready = self._exchange([], limits.start_seconds)
         except (_Died, _TooLate, _TooLarge) as error:
             self.kill()
             raise Unavailable("parser_start", "the parsing process ended before it was ready") from error
@@ -180,12 +201,14 @@ class _Child:
     def ask(self, data: bytes, name: str) -> bytes:
         """The child's answer for one document."""
         self.served += 1
-        label = name.encode("utf-8", "replace")
-        frames = [len(label).to_bytes(_LENGTH_BYTES, "big"), label, len(data).to_bytes(_LENGTH_BYTES, "big"), data]
+        nonce = os.urandom(_NONCE_BYTES)
         try:
-            answer = self._exchange(frames, time.monotonic() + self.limits.wall_seconds)
+            answer = self._exchange(_frames(nonce, name.encode("utf-8", "replace"), data), self.limits.wall_seconds)
         except _Died as error:
-            raise self._cause_of_death(name) from error
+            cause = self._cause_of_death(name)
+            if self.served > 1 and cause.code != "parse_timeout":
+                raise _DiedWarm from cause
+            raise cause from error
         except _TooLarge as error:
             raise RejectedInput(
                 "parse_output", f"{name} became more than {self.limits.output_bytes_max} bytes of text and structure"
@@ -194,10 +217,16 @@ class _Child:
             raise RejectedInput(
                 "parse_timeout", f"parsing {name} took more than {self.limits.wall_seconds:g} s"
             ) from error
-        return answer
+        if answer.startswith(nonce):
+            return answer[_NONCE_BYTES:]
+        # Left over from an earlier document: this one hasn't been answered, and the child has lost its way.
+        if self.served > 1:
+            raise _DiedWarm
+        raise RejectedInput("parse_crashed", f"parsing {name} gave an answer to another question")
 
-    def _exchange(self, frames: list[bytes], deadline: float) -> bytes:
+    def _exchange(self, frames: list[bytes], seconds: float) -> bytes:
         """Send frames and read one, with both pipes open: a child may answer, or die, before it has read everything."""
+        deadline = time.monotonic() + seconds
         outgoing = [memoryview(frame) for frame in frames if frame]
         incoming = bytearray()
         size = -1
@@ -225,7 +254,7 @@ class _Child:
 
     def _send(self, outgoing: list[memoryview]) -> None:
         try:
-            sent = os.write(self.stdin.fileno(), outgoing[0][: _PIPE_BYTES * 16])
+            sent = os.write(self.stdin.fileno(), outgoing[0][:_PIPE_BYTES])
         except BlockingIOError:
             return
         except BrokenPipeError as error:
@@ -236,7 +265,7 @@ class _Child:
 
     def _receive(self, incoming: bytearray) -> None:
         try:
-            piece = os.read(self.stdout.fileno(), _PIPE_BYTES * 16)
+            piece = os.read(self.stdout.fileno(), _PIPE_BYTES)
         except BlockingIOError:
             return
         if not piece:
@@ -255,8 +284,13 @@ class _Child:
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return RejectedInput("parse_crashed", f"parsing {name} crashed the parser ({how})")
 
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
+    def is_usable(self) -> bool:
+        """Whether the process is there and silent, as one that waits for a document is."""
+        try:
+            os.read(self.stdout.fileno(), 1)
+        except BlockingIOError:
+            return self.process.poll() is None
+        return False
 
     def end(self) -> None:
         """Close the input, at which a healthy child ends; kill one that doesn't."""
@@ -280,12 +314,20 @@ class _Died(Exception):
     """The child closed its output."""
 
 
+class _DiedWarm(Exception):
+    """The child died, and it had served other documents before."""
+
+
 class _TooLarge(Exception):
     """The child announced an answer above the limit."""
 
 
 class _TooLate(Exception):
     """The deadline passed."""
+
+
+def _frames(*bodies: bytes) -> list[bytes]:
+    return [part for body in bodies for part in (len(body).to_bytes(_LENGTH_BYTES, "big"), body)]
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

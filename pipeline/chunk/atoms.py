@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from pipeline.types import Block
+from pipeline.chunk.cuts import MARKS_FROM, PREFIX_SIGNS_FROM, cluster_end
+from pipeline.types import Block, BlockKind
 
 LEAD_IN_CHARS_MAX = 400
 """A paragraph up to this long that ends in a colon introduces what follows and stays with it."""
@@ -13,15 +15,17 @@ LEAD_IN_CHARS_MAX = 400
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A piece that stays whole while it fits. Its span starts and ends with characters that aren't white space,
-    but for the indentation of a first line."""
+    """A piece that stays whole while it fits.
+
+    Its span starts and ends with characters that aren't white space, but for the indentation of a first line.
+    """
 
     start: int
     end: int
     leads: bool = False
     """A heading or a lead-in: no chunk ends with it while something follows."""
-    paragraph: bool = False
-    """Divided at sentences before lines; everything else at lines first."""
+    kind: BlockKind = "html"
+    """Kind of the block that it comes from; of no meaning for groups."""
     parts: tuple[Atom, ...] = ()
     """What it falls into first; empty: by level."""
     level: int = 0
@@ -34,10 +38,10 @@ def of_block(text: str, block: Block) -> Atom | None:
     if span is None:
         return None
     start, end = span
-    parts = tuple(pieces(text, start, end, block.cuts, level=0)) if block.cuts else ()
-    paragraph = block.kind == "paragraph"
-    leads = block.kind == "heading" or (paragraph and text[end - 1] == ":" and end - start <= LEAD_IN_CHARS_MAX)
-    return Atom(start, end, leads=leads, paragraph=paragraph, parts=parts if len(parts) > 1 else ())
+    kind = block.kind
+    parts = tuple(pieces(text, start, end, block.cuts, kind=kind, level=0)) if block.cuts else ()
+    leads = kind == "heading" or (kind == "paragraph" and text[end - 1] == ":" and end - start <= LEAD_IN_CHARS_MAX)
+    return Atom(start, end, leads=leads, kind=kind, parts=parts if len(parts) > 1 else ())
 
 
 def of_blocks(text: str, blocks: Sequence[Block]) -> list[Atom]:
@@ -51,32 +55,50 @@ def group(atoms: Sequence[Atom]) -> Atom:
         atoms[0].start,
         atoms[-1].end,
         leads=all(one.leads for one in atoms),
+        kind=atoms[0].kind,
         parts=tuple(atoms) if len(atoms) > 1 else atoms[0].parts,
-        paragraph=len(atoms) == 1 and atoms[0].paragraph,
     )
 
 
-def pieces(
-    text: str, start: int, end: int, cuts: Iterable[int], *, level: int, paragraph: bool = False
-) -> Iterator[Atom]:
+def starts(row: Iterable[Atom]) -> Iterator[int]:
+    """Where the atoms and their parts start, in order."""
+    for one in row:
+        if one.parts:
+            yield from starts(one.parts)
+        else:
+            yield one.start
+
+
+def last_leaf(one: Atom) -> Atom:
+    """The last of the smallest parts."""
+    while one.parts:
+        one = one.parts[-1]
+    return one
+
+
+def pieces(text: str, start: int, end: int, cuts: Iterable[int], *, kind: BlockKind, level: int) -> Iterator[Atom]:
     """The span divided at the offsets `cuts`, white space between the pieces dropped."""
-    points = [start, *(p for p in cuts if start < p < end), end]
-    for left, right in zip(points, points[1:], strict=False):
+    for left, right in pairwise([start, *(p for p in cuts if start < p < end), end]):
         span = trim(text, left, right)
         if span is not None:
-            yield Atom(*span, paragraph=paragraph, level=level)
+            yield Atom(*span, kind=kind, level=level)
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The span without blank lines before it and white space after it; None if nothing is left."""
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    at = start
-    while at < end and text[at].isspace():
-        at += 1
-        if text[at - 1] == "\n":
-            start = at
-    if at >= end:
+    """The span without blank lines before it and white space after it; None if nothing is left.
+
+    White space that belongs to a grapheme (a mark stands on it, or a prefix sign before it) stays.
+    """
+    stop, piece = end, text[start:end].rstrip()
+    if not piece:
         return None
-    # A line keeps its indentation, but a cut inside a line leaves its blank behind.
-    return (start if start == 0 or text[start - 1] == "\n" else at), end
+    end = start + len(piece)
+    at = end - len(piece.lstrip())
+    start = text.rfind("\n", start, at) + 1 or start
+    if end < stop and ord(text[end - 1]) >= PREFIX_SIGNS_FROM:
+        end = cluster_end(text, end - 1)
+    if start == 0 or text[start - 1] == "\n":
+        return start, end  # a line keeps its indentation
+    # A cut inside a line leaves its blank behind.
+    torn = at > start and ord(text[at]) >= MARKS_FROM and cluster_end(text, at - 1) > at
+    return (at - 1 if torn else at), end

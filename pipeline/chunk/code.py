@@ -1,4 +1,4 @@
-"""Strategy `code`: definitions and statements, small ones together, large ones cut at their members."""  # noqa: A005
+"""Strategy `code`: definitions and statements, small ones together, large ones cut at their members."""
 
 from __future__ import annotations
 

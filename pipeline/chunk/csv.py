@@ -1,4 +1,4 @@
-"""Strategy `csv`: whole records, the header repeated in front of every chunk."""  # noqa: A005
+"""Strategy `csv`: whole records, the header repeated in front of every chunk."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 import regex
 
-_SENTENCE = re.compile(r"""(?:[.!?…]+["'”’)\]]*\s+|[。！？｡]+["”’」』）]*\s*)(?=\S)""")
+_SENTENCE = re.compile(r"""(?:[.!?…]+["'”\u2019)\]]*\s+|[。\uff01\uff1f｡]+["”\u2019」』\uff09]*\s*)(?=\S)""")
 _GAP = re.compile(r"\s+(?=\S)")
 _CLUSTER = regex.compile(r"\X")
 _JOINING = regex.compile(
@@ -15,8 +15,16 @@ _JOINING = regex.compile(
     r"\p{GCB=CR}]"
 )
 """Characters that can stand in a cluster with a neighbour; in text without them every character is a cluster."""
-_SIMPLE = 0x300
-"""Below it no two characters form a cluster, '\\r\\n' apart."""
+MARKS_FROM = 0x300
+"""The first character that joins one before it; below it no two characters form a cluster, '\\r\\n' apart."""
+PREFIX_SIGNS_FROM = 0x600
+"""The first character that joins one after it without being one that is joined."""
+
+
+def cluster_end(text: str, at: int) -> int:
+    """End of the cluster that starts at `at`."""
+    match = _CLUSTER.match(text, at)
+    return int(match.end()) if match else at + 1
 
 
 class Graphemes:
@@ -36,7 +44,7 @@ class Graphemes:
         text = self.text
         if self._ascii or at <= 0 or at >= len(text):
             return at
-        if ord(text[at]) < _SIMPLE and ord(text[at - 1]) < _SIMPLE and text[at] != "\n":
+        if ord(text[at]) < MARKS_FROM and ord(text[at - 1]) < MARKS_FROM and text[at] != "\n":
             return at
         start, stops = self._line(at)
         if stops is None:
@@ -47,8 +55,7 @@ class Graphemes:
         """The first boundary after `at`, which is one itself."""
         if self._ascii:
             return at + 1
-        match = _CLUSTER.match(self.text, at)
-        return int(match.end()) if match else at + 1
+        return cluster_end(self.text, at)
 
     def _line(self, at: int) -> tuple[int, list[int] | None]:
         """Start of the line that holds `at`, and its cluster starts; None where every character is one."""

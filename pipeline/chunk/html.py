@@ -1,4 +1,4 @@
-"""Strategy `html`: sections between the headings of a page, wherever in its containers they stand."""  # noqa: A005
+"""Strategy `html`: sections between the headings of a page, wherever in its containers they stand."""
 
 from __future__ import annotations
 

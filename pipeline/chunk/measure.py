@@ -34,7 +34,7 @@ class Measure:
             if line < 0:
                 return self._encode(text[start:end])
             return self._encode(text[start:line]) + self.count(line, end)
-        if not _has_text(text, start, end):
+        if not starts_with_text(text, start, end):
             return self._encode(text[start:end])
         return self._aligned_end(start, end) - bisect_left(self.starts, start)
 
@@ -68,7 +68,7 @@ class Measure:
             if before.isalnum() or before == "\n":
                 return bisect_left(starts, at) + self._encode(text[at:end])
         line = text.rfind("\n", start, end - 1) + 1
-        while line > start and not _has_text(text, line, end):
+        while line > start and not starts_with_text(text, line, end):
             line = text.rfind("\n", start, line - 1) + 1
         line = max(line, start)
         return bisect_left(starts, line) + self._encode(text[line:end])
@@ -93,8 +93,8 @@ class Measure:
         return known
 
 
-def _has_text(text: str, start: int, end: int) -> bool:
-    """Whether the line at `start`, as far as `end`, holds more than white space."""
+def starts_with_text(text: str, start: int, end: int) -> bool:
+    """Whether the line at `start`, as far as `end`, holds more than white space: whether counts add up there."""
     stop = text.find("\n", start, end)
     line = text[start : stop if stop >= 0 else end]
     return bool(line) and not line.isspace()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from pipeline import tokens
-from pipeline.chunk.measure import Measure
+from pipeline.chunk.measure import Measure, starts_with_text
 from pipeline.types import Block, Chunk, ParsedDocument
 
 
@@ -39,18 +39,26 @@ class Outline:
     def chunk(self, index: int, start: int, end: int, *, oversize: bool = False) -> Chunk:
         """The chunk of a span, everything about it filled in."""
         document = self.document
-        prefix, prefix_tokens = self.prefix(start)
+        prefix = self.prefix(start)[0]
         return Chunk(
             text=document.text[start:end],
             start=start,
             end=end,
             index=index,
-            tokens=prefix_tokens + self.measure.count(start, end),
+            tokens=self.size(start, end),
             heading_path=self.path(start, end),
             prefix=prefix,
             pages=self.pages(start, end),
             oversize=oversize,
         )
+
+    def size(self, start: int, end: int) -> int:
+        """Exactly the tokens of prefix and span together."""
+        prefix, tokens_before = self.prefix(start)
+        if prefix and not starts_with_text(self.document.text, start, end):
+            # The newline that ends the prefix joins the white space after it; nothing adds up there.
+            return tokens.count(prefix + self.document.text[start:end])
+        return tokens_before + self.measure.count(start, end)
 
     def path(self, start: int, end: int) -> tuple[str, ...]:
         """Titles of the headings above `start`; headings that the span opens with count as above it."""

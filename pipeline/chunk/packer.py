@@ -8,7 +8,7 @@ Within a section the work is greedy from its start, so that text added later lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipeline.chunk import atoms, cuts
 from pipeline.chunk.atoms import Atom
@@ -19,6 +19,9 @@ from pipeline.types import Block, Chunk, ParsedDocument
 
 _SLACK = 16
 """Tokens by which a span's own count may fall below the whole text's before a test for fit is trusted to say no."""
+
+_LEVELS = 2
+"""Ways of dividing by content; after them only size is left."""
 
 
 def pack(document: ParsedDocument, sections: Iterable[Sequence[Block]], options: ChunkOptions) -> tuple[Chunk, ...]:
@@ -116,15 +119,15 @@ class _Packer:
         """The atom in two or more pieces; empty if only a cut by size is left and none fits the chunk from `start`."""
         if one.parts:
             return list(one.parts)
-        ways = (self.sentences, self.lines) if one.paragraph else (self.lines, self.sentences)
-        for level, way in enumerate(ways[one.level :], start=one.level + 1):
-            found = way(one.start, one.end)
-            if found:
-                return list(
-                    atoms.pieces(self.text, one.start, one.end, found, level=level, paragraph=one.paragraph)
-                )
+        for level, way in enumerate(self.ways(one)[one.level :], start=one.level + 1):
+            if found := way(one.start, one.end):
+                return list(atoms.pieces(self.text, one.start, one.end, found, kind=one.kind, level=level))
         cut = self.cut_by_size(start, one)
-        return list(atoms.pieces(self.text, one.start, one.end, (cut,), level=len(ways))) if cut else []
+        return list(atoms.pieces(self.text, one.start, one.end, (cut,), kind=one.kind, level=_LEVELS)) if cut else []
+
+    def ways(self, one: Atom) -> list[Callable[[int, int], list[int]]]:
+        """How an atom is divided, best first: prose at sentences, everything else at lines."""
+        return [self.sentences, self.lines] if one.kind == "paragraph" else [self.lines, self.sentences]
 
     def lines(self, start: int, end: int) -> list[int]:
         return cuts.lines(self.text, start, end)
@@ -156,13 +159,13 @@ class _Packer:
         """Emit the first grapheme of the next atom, which no budget divides; the rest of the atom stays."""
         one = todo.pop()
         first = start
-        while self.text[first].isspace():
+        while self.text[first].isspace() and self.graphemes.is_boundary(first + 1):
             first += 1
         end = min(self.graphemes.next(first), one.end)
         self.emit(first, end, oversize=not self.fits(first, end))
         rest = atoms.trim(self.text, end, one.end)
         if rest is not None:
-            todo.append(Atom(*rest, level=one.level, paragraph=one.paragraph))
+            todo.append(Atom(*rest, kind=one.kind, level=one.level))
 
     def overlap_start(self, start: int, taken: list[Atom], following: Atom) -> int:
         """The start of the next chunk: that of `following`, or earlier by at most `overlap` tokens.
@@ -170,26 +173,34 @@ class _Packer:
         The best boundary wins: a block's start, else a sentence's or a line's, else a word's. What the next chunk
         needs for an atom that fits whole isn't spent on overlap.
         """
-        end, last, allowed = taken[-1].end, taken[-1], self.options.overlap
+        end, allowed = taken[-1].end, self.options.overlap
         if allowed:
-            needed = self.budget(following.start) - self.measured(following)
-            allowed = allowed if needed < 0 else min(allowed, needed)
+            # Within the target, what is left beside an atom that fits whole; an atom that doesn't will be divided.
+            left = self.budget(following.start) - self.measured(following)
+            allowed = allowed if left < 0 else min(allowed, left)
         if allowed <= 0:
             return following.start
         earliest = max(self.measure.back(end, allowed), start + 1)
-        first = max(last.start, earliest - 1)
-        fine = (self.sentences, self.lines) if last.paragraph else (self.lines, self.sentences)
-        whole = following.end if allowed < self.options.overlap or self.fits(following.start, following.end) else 0
-        for found in (
-            [one.start for one in taken if one.start >= earliest],
-            fine[0](first, end),
-            fine[1](first, end),
-            cuts.words(self.text, first, end, self.graphemes),
-        ):
+        whole = following.end if self.fits(following.start, following.end) else 0
+        for found in self.overlap_candidates(taken, earliest, end):
             for at in found:
-                if start < at and self.within(at, end, allowed) and (not whole or self.fits(at, whole)):
+                if earliest <= at and self.within(at, end, allowed) and (not whole or self.fits(at, whole)):
                     return at
         return following.start
+
+    def overlap_candidates(self, taken: list[Atom], earliest: int, end: int) -> Iterator[list[int]]:
+        """Places where repeated text may start, best first; never inside a row, nor inside a line of code."""
+        yield list(atoms.starts(taken))
+        last = atoms.last_leaf(taken[-1])
+        if last.kind in {"table", "row"}:
+            return
+        first = max(last.start, earliest - 1)
+        if last.kind in {"code", "definition"}:
+            yield self.lines(first, end)
+            return
+        for way in self.ways(last):
+            yield way(first, end)
+        yield cuts.words(self.text, first, end, self.graphemes)
 
     def measured(self, one: Atom) -> int:
         """Tokens of an atom, or more than any budget for one that is far too long to be counted."""

@@ -19,17 +19,17 @@ VERSION = 1
 """Raised whenever the output for any document changes."""
 
 Count = Callable[[int, int], int]
-"""Tokens of the span [start, end) standing alone."""
+"""Tokens of the span [start, end) standing alone, with what is repeated in front of it."""
 
 
 def chunk(document: ParsedDocument, options: ChunkOptions) -> tuple[Chunk, ...]:
     """Windows over the whole text; those of white space only are dropped."""
     measure = Measure(document.text)
     outline = Outline(document, measure, options.target_size)
-    spans = windows(document.text, measure.starts, options, measure.count, prefix=lambda at: outline.prefix(at)[1])
+    spans = windows(document.text, measure.starts, options, outline.size, prefix=lambda at: outline.prefix(at)[1])
     kept = [(start, end) for start, end in spans if not document.text[start:end].isspace()]
     return tuple(
-        outline.chunk(index, start, end, oversize=measure.count(start, end) > options.target_size)
+        outline.chunk(index, start, end, oversize=outline.size(start, end) > options.target_size)
         for index, (start, end) in enumerate(kept)
     )
 
@@ -43,7 +43,7 @@ def windows(
         text: what is divided.
         starts: offset at which each token starts, never falling.
         options: size and overlap in those tokens.
-        count: tokens of a span standing alone; a span above the target is made shorter.
+        count: tokens of a window as it's stored; one above the target is made shorter.
         prefix: tokens of what is repeated in front of a window that starts at an offset.
     """
     graphemes, total = Graphemes(text), len(text)
@@ -53,7 +53,7 @@ def windows(
         size = options.target_size - prefix(start)
         end = graphemes.floor(starts[token + size]) if token + size < len(starts) else total
         end = max(end, graphemes.next(start))
-        while count(start, end) > size and graphemes.floor(end - 1) > start:
+        while count(start, end) > options.target_size and graphemes.floor(end - 1) > start:
             end = graphemes.floor(end - 1)
         if end > covered:
             spans.append((start, end))

@@ -1,4 +1,4 @@
-"""Source code: Python by its syntax tree, other languages at blank lines before lines that aren't indented."""  # noqa: A005
+"""Source code: Python by its syntax tree, other languages at blank lines before lines that aren't indented."""
 
 from __future__ import annotations
 
@@ -67,8 +67,11 @@ def _closed(starts: list[tuple[int, str, tuple[int, ...]]], text: str) -> tuple[
 
 
 class _Places:
-    """Lines of the text. The tree's rows are these lines: both count nothing but '\\n' as a line end, so that byte
-    columns are never needed and characters of several bytes shift nothing."""
+    """Lines of the text.
+
+    The tree's rows are these lines: both count nothing but a line feed as a line end, so that byte columns are never
+    needed and characters of several bytes shift nothing.
+    """
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
@@ -99,7 +102,9 @@ def _members(node: Node, places: _Places) -> tuple[int, ...]:
     found: list[int] = []
     level = [inner]
     for _ in range(NESTING_MAX):
-        members = [m for one in level for m in (one.child_by_field_name("body") or one).children if m.type in _DEFINITIONS]
+        members = [
+            m for one in level for m in (one.child_by_field_name("body") or one).children if m.type in _DEFINITIONS
+        ]
         found += [places.line_starts[places.above(m.start_point[0])] for m in members]
         level = [_inner(m) for m in members if _inner(m).type == "class_definition"]
         if not level:

@@ -1,4 +1,4 @@
-"""CSV: records in one normal form (commas, minimal quotes), whichever delimiter and quotes the source has."""  # noqa: A005
+"""CSV: records in one normal form (commas, minimal quotes), whichever delimiter and quotes the source has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Literal
 
 from pipeline.errors import RejectedInput
 from pipeline.parse.decode import decode
@@ -70,7 +71,7 @@ def columns(document: ParsedDocument) -> list[str]:
     return next(csv.reader(io.StringIO(document.header, newline="")), [])
 
 
-def _records(text: str, delimiter: str, quoting: int) -> Iterator[tuple[int, list[str]]]:
+def _records(text: str, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
     """Records that aren't blank, each with the number of its first line."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
     line = 1

@@ -21,7 +21,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def decode(data: bytes, declared: str = "") -> tuple[str, tuple[str, ...]]:
-    """Text with '\\n' newlines and no byte order mark, and warnings.
+    """Text with line feeds as its only line ends and no byte order mark, and warnings.
 
     Args:
         data: the whole source.
@@ -39,7 +39,7 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[str, ...]]:
 
 
 def clean(text: str) -> str:
-    """Newlines as '\\n', lone surrogates as U+FFFD: text that always encodes as UTF-8."""
+    """Line feeds as the only line ends, U+FFFD for lone surrogates: text that always encodes as UTF-8."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

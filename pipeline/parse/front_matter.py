@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import yaml
 
@@ -41,6 +41,7 @@ def split(text: str) -> tuple[Entries, str, tuple[str, ...]]:
         return (), text, ()
     inner = text[opening.end() : closing.start()]
     warnings: tuple[str, ...] = ()
+    value: object
     try:
         value = tomllib.loads(inner) if mark == "+++" else yaml.load(inner, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, RecursionError, OverflowError):
@@ -52,7 +53,7 @@ def split(text: str) -> tuple[Entries, str, tuple[str, ...]]:
     return flat(value), text[closing.end() :], warnings
 
 
-def flat(value: dict[object, object]) -> Entries:
+def flat(value: Mapping[object, object]) -> Entries:
     """Nested mappings as dotted keys; dates as ISO text; None and empty containers left out."""
     entries: list[tuple[str, MetadataValue]] = []
     for key, entry in _walk("", value, 0):

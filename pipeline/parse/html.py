@@ -1,4 +1,4 @@
-"""HTML: what a reader of the page sees, as blocks in reading order. Scripts, styles, menus and hidden parts are gone."""  # noqa: A005
+"""HTML: what a reader of the page sees, as blocks in reading order. Scripts, styles, menus and hidden parts are gone."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ end. `tests/unit/test_parse_markdown.py` compares with markdown-it-py.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -50,6 +51,8 @@ _HTML_ANY = re.compile(rf" {{0,3}}(?:<[A-Za-z][\w-]*(?:{_ATTRIBUTE})*\s*/?>|</[A
 _SPECIAL = frozenset(" \t#`~>-+*_=|:<0123456789")
 """First characters of lines that may be anything but plain paragraph text."""
 
+_SPECIAL_OR_EMPTY = _SPECIAL | {""}
+
 
 def scan(text: str) -> tuple[Block, ...]:
     """Blocks of a Markdown text in order; together they cover every line that isn't blank. Linear time."""
@@ -70,25 +73,32 @@ def _pipes(row: str) -> int:
     return cells - row.startswith("|") - (len(row) > 1 and row.endswith("|") and not row.endswith("\\|"))
 
 
-def _interrupts(line: str) -> bool:
-    """Whether a line that isn't blank ends an open paragraph. Setext lines and tables are the paragraph's business."""
-    first = line.lstrip(" ")[:1]
-    if first not in _SPECIAL or _columns(line) >= _INDENT:
-        return False
-    if first == "#":
-        return _ATX.match(line) is not None
-    if first in "`~":
-        return _FENCE.match(line) is not None
-    if first == ">":
-        return True
-    if first == "<":
-        return any(start.match(line) for start, _ in _HTML)
+def _is_rule_or_item(line: str) -> bool:
+    """A rule, or a list item that may interrupt a paragraph: one with content and, if numbered, number 1."""
     if _RULE.match(line):
         return True
     item = _ITEM.match(line)
     if item is None or item.end() == len(line):
         return False
     return not item.group(2)[0].isdigit() or item.group(2)[:-1] == "1"
+
+
+_INTERRUPTING: dict[str, Callable[[str], object]] = {
+    "#": _ATX.match,
+    "`": _FENCE.match,
+    "~": _FENCE.match,
+    ">": bool,
+    "<": lambda line: any(start.match(line) for start, _ in _HTML),
+    **dict.fromkeys("-+*_0123456789", _is_rule_or_item),
+}
+"""First character of a line: whether the line ends an open paragraph."""
+
+
+def _interrupts(line: str) -> bool:
+    """Whether a line that isn't blank ends an open paragraph. Setext lines and tables are the paragraph's business."""
+    bare = line.lstrip(" ")
+    test = _INTERRUPTING.get(bare[:1])
+    return test is not None and len(line) - len(bare) < _INDENT and bool(test(line))
 
 
 def _is_lazy(line: str) -> bool:
@@ -106,6 +116,9 @@ class _Leaf:
 
     def feed(self, line: str) -> None:
         """Take the next line of the container, its own prefix removed."""
+        if not self.fence and line[:1] not in _SPECIAL_OR_EMPTY:
+            self.paragraph = True
+            return
         bare = line.strip(" \t")
         if self.fence:
             if bare.startswith(self.fence) and not bare.strip(self.fence[0]):
@@ -157,24 +170,33 @@ class _Scanner:
 
     def block(self, at: int, line: str) -> int:
         """A line that isn't blank and may start anything."""
-        if _columns(line) >= _INDENT:
+        bare = line.lstrip(" \t")
+        if bare is not line and _columns(line) >= _INDENT:
             return self.indented_code(at)
-        first = line.lstrip(" ")[0]
-        if first == "#" and (atx := _ATX.match(line)):
-            title = _ATX_CLOSE.sub("", atx.group(2).strip(" \t"))
-            return self.add("heading", at, at + 1, level=len(atx.group(1)), title=plain(title))
-        if first in "`~" and (fence := _FENCE.match(line)):
-            return self.fenced_code(at, fence.group(1))
-        if first == ">":
-            return self.quote(at)
-        if first == "<":
+        first, end = bare[0], at
+        if first == "#":
+            end = self.atx(at, line)
+        elif first in "`~":
+            end = self.fenced_code(at, line)
+        elif first == ">":
+            end = self.quote(at)
+        elif first == "<":
             end = self.html(at, line)
-            return end if end > at else self.paragraph(at)
-        if first in "-*_" and _RULE.match(line):
-            return self.add("paragraph", at, at + 1)
-        if item := _ITEM.match(line):
-            return self.list(at, item)
-        return self.paragraph(at)
+        elif first in "-*_" and _RULE.match(line):
+            end = self.add("paragraph", at, at + 1)
+        elif item := _ITEM.match(line):
+            end = self.list(at, item)
+        return end if end > at else self.paragraph(at)
+
+    def atx(self, at: int, line: str) -> int:
+        """A heading, or `at` itself when the hashes start none."""
+        match = _ATX.match(line)
+        if match is None:
+            return at
+        title = match.group(2).strip(" \t")
+        if title.endswith("#"):
+            title = _ATX_CLOSE.sub("", title)
+        return self.add("heading", at, at + 1, level=len(match.group(1)), title=plain(title))
 
     def add(
         self, kind: BlockKind, at: int, end: int, *, level: int = 0, title: str = "", cuts: tuple[int, ...] = ()
@@ -195,22 +217,25 @@ class _Scanner:
                 bare = line.lstrip(" \t")
                 if not bare:
                     break
-                if bare[0] in "|-:" and _DELIMITER.match(line) and self.is_table(end):
-                    if end - 1 > at:
-                        self.add("paragraph", at, end - 1)
-                    return self.table(end - 1)
-                if bare[0] in "=-" and (underline := _SETEXT.match(line)):
-                    if self.are_references(at, end):
-                        if bare[0] == "-" and _RULE.match(line):
-                            break
-                    else:
-                        title = plain(" ".join(part.strip() for part in lines[at:end]))
-                        level = 1 if underline.group(1)[0] == "=" else 2
-                        return self.add("heading", at, end + 1, level=level, title=title)
+                if bare[0] in "|-:=" and (used := self.underlined(at, end)):
+                    return used
                 if _interrupts(line):
                     break
             end += 1
         return self.add("paragraph", at, end)
+
+    def underlined(self, at: int, end: int) -> int:
+        """What line `end` makes of the paragraph above it, a table or a setext heading; 0 if it's neither."""
+        line = self.lines[end]
+        if _DELIMITER.match(line) and self.is_table(end):
+            if end - 1 > at:
+                self.add("paragraph", at, end - 1)
+            return self.table(end - 1)
+        underline = _SETEXT.match(line)
+        if underline is None or self.are_references(at, end):
+            return 0
+        title = plain(" ".join(part.strip() for part in self.lines[at:end]))
+        return self.add("heading", at, end + 1, level=1 if underline.group(1)[0] == "=" else 2, title=title)
 
     def are_references(self, at: int, end: int) -> bool:
         return self.lines[at].lstrip(" ").startswith("[") and all(_REFERENCE.match(line) for line in self.lines[at:end])
@@ -243,15 +268,20 @@ class _Scanner:
             end += 1
         return self.add("code", at, last, cuts=self.gaps(at, last))
 
-    def fenced_code(self, at: int, fence: str) -> int:
-        mark, width = fence[0], len(fence)
-        end = at + 1
+    def fenced_code(self, at: int, line: str) -> int:
+        """Fenced code, or `at` itself when the marks open no fence."""
+        match = _FENCE.match(line)
+        if match is None:
+            return at
+        fence = match.group(1)
+        mark, end = fence[0], at + 1
         while end < len(self.lines):
-            bare = self.lines[end].strip(" \t")
+            inner = self.lines[end]
             end += 1
-            if bare.startswith(fence) and not bare.strip(mark) and _columns(self.lines[end - 1]) < _INDENT:
-                break
-        assert width >= len("```"), "a fence has three marks"
+            if fence in inner:
+                bare = inner.strip(" \t")
+                if bare.startswith(fence) and not bare.strip(mark) and _columns(inner) < _INDENT:
+                    break
         return self.add("code", at, self.used(at, end), cuts=self.gaps(at, end))
 
     def used(self, at: int, end: int) -> int:
@@ -263,7 +293,7 @@ class _Scanner:
     def gaps(self, at: int, end: int) -> tuple[int, ...]:
         """Starts of lines that follow a blank line: where code may be divided."""
         lines, starts = self.lines, self.starts
-        if end - at < len("code"):
+        if "" not in lines[at:end] and not any(line.isspace() for line in lines[at:end]):
             return ()
         return tuple(starts[i] for i in range(at + 2, end) if lines[i].strip() and not lines[i - 1].strip())
 
@@ -309,11 +339,9 @@ class _Scanner:
                 leaf.feed("")
                 end += 1
                 continue
-            columns = _columns(line)
-            if columns >= abs(content):
-                wide = line.expandtabs(_INDENT) if "\t" in line else line
-                leaf.feed(wide[abs(content) :])
+            if _columns(line) >= abs(content):
                 content = abs(content)
+                leaf.feed((line.expandtabs(_INDENT) if "\t" in line else line)[content:])
             elif (match := _ITEM.match(line)) and match.group(2)[-1] == mark and not _RULE.match(line):
                 items.append(self.starts[end])
                 leaf, content = self.item(end, match)

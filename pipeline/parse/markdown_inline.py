@@ -5,12 +5,17 @@ from __future__ import annotations
 import html
 import re
 
-DATA_URI = re.compile(r"(data:[\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,\s*[A-Za-z0-9+/=_%-]{32,}(?:\n[A-Za-z0-9+/=]{32,})*")
+DATA_URI = re.compile(
+    r"(data:[\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,\s*[A-Za-z0-9+/=_%-]{32,}(?:\n[A-Za-z0-9+/=]{32,})*"
+)
 """A data address with a payload worth removing; group 1 is what stays."""
 
 _MARKS = frozenset("*_`[]<>&\\!~")
+_EMPHASIS = frozenset("*_~")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_IMAGE_OR_LINK = re.compile(r"!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s+[^()]*)?\)|\[[^\]]*\])")
+_IMAGE_OR_LINK = re.compile(
+    r"!?\[((?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s+[^()]*)?\)|\[[^\]]*\])"
+)
 _AUTOLINK = re.compile(r"<((?:https?|mailto|ftp):[^<>\s]*)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->")
 _STRONG = re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1")
@@ -40,16 +45,19 @@ def plain(title: str) -> str:
         return f"\x02{len(held) - 1}\x03"
 
     text = title.replace("\x02", "").replace("\x03", "")
-    text = _CODE_SPAN.sub(lambda m: hold(m.group(2).strip()), text)
-    text = _ESCAPE.sub(lambda m: hold(m.group(1)), text)
-    for _ in range(2):  # a link whose text is an image needs two passes
+    if "`" in text:
+        text = _CODE_SPAN.sub(lambda m: hold(m.group(2).strip()), text)
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda m: hold(m.group(1)), text)
+    for _ in range(2 if "[" in text else 0):  # a link whose text is an image needs two passes
         text = _IMAGE_OR_LINK.sub(lambda m: m.group(1), text)
-    text = _AUTOLINK.sub(lambda m: hold(m.group(1)), text)
-    text = _ANCHOR.sub("", _TAG.sub("", text))
-    for _ in range(2):  # emphasis inside strong emphasis
+    if "<" in text:
+        text = _TAG.sub("", _AUTOLINK.sub(lambda m: hold(m.group(1)), text))
+    text = _ANCHOR.sub("", text) if "{" in text else text
+    for _ in range(2 if not _EMPHASIS.isdisjoint(text) else 0):  # emphasis inside strong emphasis
         text = _UNDERSCORE.sub(r"\1", _STAR.sub(r"\1", _STRONG.sub(r"\2", text)))
     text = html.unescape(text)
-    for _ in range(2):  # a code span may have held an escape
+    for _ in range(2 if held else 0):  # a code span may have held an escape
         text = _HELD.sub(lambda m: held[int(m.group(1))], text)
     return " ".join(text.split())
 

@@ -71,7 +71,9 @@ def _pages(data: bytes, name: str) -> list[str]:
         result = reader.parse(data)
     except ParseError as error:
         if "password" in str(error).lower() or "encrypt" in str(error).lower():
-            raise RejectedInput("encrypted", f"{name} is protected by a password", remedy="Stage it without.") from error
+            raise RejectedInput(
+                "encrypted", f"{name} is protected by a password", remedy="Stage it without."
+            ) from error
         raise RejectedInput("pdf_broken", f"{name} can't be read as PDF: {error}") from error
     by_number = {page.page_num: _text(page.markdown, page.text) for page in result.pages}
     total = max([len(by_number), *by_number]) if by_number else 0

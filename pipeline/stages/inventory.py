@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeline import contract
+from pipeline import contract, publish
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, content_hash, fingerprint
 from pipeline.inventory import decide, merge_by_path, trusted
@@ -216,7 +216,7 @@ def _refuse_empty(job: Job, plan: _Plan) -> None:
 def _noop(job: Job, session: Session, plan: _Plan) -> None:
     output = contract.noop_output(job.run, standing=plan.standing)
     session.runs.set_notes(job.run.id, plan.notes())
-    session.runs.set_state(job.run.id, "noop", job.ports.clock.now(), output=output)
+    publish.end_unchanged(session, job.run, job.ports.clock.now(), output)
 
 
 def _claim(job: Job, session: Session, plan: _Plan) -> None:

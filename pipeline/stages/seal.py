@@ -40,8 +40,7 @@ def seal(job: Job) -> Outcome:
 
 
 def _abandon(job: Job, session: Session) -> None:
-    error = "the live version was moved while the run was under way"
-    publish.abandon(session, job.run, job.ports.clock.now(), state="abandoned", error=error)
+    publish.abandon(session, job.run, job.ports.clock.now(), state="abandoned", error=publish.MOVED)
 
 
 def _stamp(job: Job, page: Sequence[RecordRow]) -> None:

@@ -46,8 +46,9 @@ def verify(job: Job) -> Outcome:
     share = tally.failed / tally.processed if tally.processed else 0.0
     if share > job.ports.limits.failed_share:
         return Outcome(lambda session: _refuse(job, session, share))
-    if _nothing_changed(job) and not job.run.force:
-        return Outcome(lambda session: _noop(job, session))
+    if not job.run.force and _nothing_changed(job):
+        standing = json.loads(job.run.notes or "{}").get("standing", 0) + tally.failed + tally.empty
+        return Outcome(lambda session: _noop(job, session, standing))
     return Outcome(size=max(count, 1))
 
 
@@ -84,12 +85,12 @@ def _refuse(job: Job, session: Session, share: float) -> None:
 
 
 def _nothing_changed(job: Job) -> bool:
+    """Whether the new version would show just what the live one shows: nothing planned, and nothing open that isn't live."""
     with job.ports.ledger.read() as session:
-        return not session.records.plans_anything(job.slug, job.run.id, job.run.number)
+        planned = session.records.plans_anything(job.slug, job.run.id, job.run.number)
+        return not planned and not session.records.diverged(job.slug, job.run.base_version)
 
 
-def _noop(job: Job, session: Session) -> None:
-    notes = json.loads(job.run.notes or "{}")
-    tally = contract.tally(job.ports, job.run)
-    output = contract.noop_output(job.run, standing=notes.get("standing", 0) + tally.failed + tally.empty)
-    publish.abandon(session, job.run, job.ports.clock.now(), state="noop", output=output)
+def _noop(job: Job, session: Session, standing: int) -> None:
+    output = contract.noop_output(job.run, standing=standing)
+    publish.end_unchanged(session, job.run, job.ports.clock.now(), output)

@@ -8,11 +8,14 @@ import time
 
 from pipeline.adapters import parser_child
 from pipeline.errors import RejectedInput
-from pipeline.parse import parse_bytes
+from pipeline.parse import parse_bytes, wire
 from pipeline.types import Block, ParsedDocument
 
 ANSWERS = None
 """Where raw bytes go: the pipe to the parent, kept before the child hides it."""
+
+SERVED = 0
+FORGED = b"D" + wire.encode(ParsedDocument("text", "forged"))
 
 
 def main(limits):
@@ -22,6 +25,8 @@ def main(limits):
 
 
 def obey(data, name):
+    global SERVED  # noqa: PLW0603
+    SERVED += 1
     order = ORDERS.get(data)
     return order() if order else parse_bytes(data, name)
 
@@ -67,6 +72,26 @@ def nonsense():
     time.sleep(1000)
 
 
+def frame():
+    return struct.pack(">I", len(FORGED)) + FORGED
+
+
+def speak_beside():
+    os.write(ANSWERS, frame())
+    return text("first")
+
+
+def speak_twice():
+    os.write(ANSWERS, frame() + frame())
+    time.sleep(1000)
+
+
+def crash_when_warm():
+    if SERVED > 1:
+        os.abort()
+    return text(os.getpid())
+
+
 def recurse():
     return recurse()
 
@@ -107,6 +132,9 @@ ORDERS = {
     b"half an answer": half_an_answer,
     b"nonsense": nonsense,
     b"spans outside the text": lambda: ParsedDocument("text", "x", blocks=(Block("paragraph", 0, 99),)),
+    b"speak beside": speak_beside,
+    b"speak twice": speak_twice,
+    b"crash when warm": crash_when_warm,
     b"raise": fail,
     b"recurse": recurse,
     b"refuse": refuse,

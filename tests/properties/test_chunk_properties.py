@@ -1,10 +1,12 @@
 """What holds for every text, every strategy and every size."""
 
 import re
+from itertools import pairwise
 
 import regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from pipeline import tokens
 from pipeline.chunk import CHUNKERS, ChunkOptions, chunk_document
 from pipeline.chunk.cuts import Graphemes
@@ -16,7 +18,7 @@ PIECES = (
     "# Heading\n", "## Sub ##\n", "\n", "\n\n", "   ", "\t", "word ", "Sentence here. ", "it's ", "don'T", "1234567", ".",
     "!?\n", "...\n\n", ")", "- item\n", "  nested\n", "1. one\n", "| a | b |\n", "|---|---|\n", "| 1 | 2 |\n", "```\n",
     "    code\n", "> quote\n", "<div>\n", "é", "é", "工程报告", "。", "\U0001f469\U0001f3fd‍\U0001f692", "🇩🇪", "각",
-    "각", "\x0b", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000", "<|endoftext|>", "x" * 30, "=" * 20, "\\", "\"", "…", "٣",
+    "각", "\x0b", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000", "<|endoftext|>", "x" * 30, "=" * 20, "\\", '"', "…", "٣",
     "a\u0300\u0301", "\u0600", "ﬁ", "$", "_", "-- ", "'s",
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES), max_size=60).map("".join)
@@ -88,7 +90,7 @@ def test_chunks(text, name, strategy, chosen):
             assert len(regex.findall(r"\X", c.text.strip())) == 1
         covered.update(range(c.start, c.end))
     assert all(ch.isspace() or at in covered for at, ch in enumerate(document.text))
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.start < after.start
         assert before.end < after.end
         if not chosen.overlap:

@@ -1,6 +1,9 @@
 """What stands together, and what is cut where when it can't."""
 
+from itertools import pairwise
+
 import pytest
+
 from pipeline import tokens
 from pipeline.chunk import CHUNKERS, VERSIONS, ChunkOptions, chunk_document, strategy_for
 from pipeline.errors import RejectedInput
@@ -132,10 +135,12 @@ def test_row_above_the_budget_is_cut_and_named():
 @pytest.mark.parametrize("overlap", [4, 10, 20])
 def test_overlap(target, overlap):
     """Each chunk of a section repeats at most `overlap` tokens, from a sentence's start, and adds something."""
-    text = "# H\n\n" + "\n\n".join(" ".join(sentence(10 * p + i) for i in range(5)) for p in range(6)) + "\n\n# I\n\nx\n"
+    text = (
+        "# H\n\n" + "\n\n".join(" ".join(sentence(10 * p + i) for i in range(5)) for p in range(6)) + "\n\n# I\n\nx\n"
+    )
     found = chunks(text, target, overlap)
     shared = 0
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.start < after.start
         assert before.end < after.end
         if after.start < before.end:
@@ -145,6 +150,16 @@ def test_overlap(target, overlap):
             assert after.text.startswith("Sentence") or overlap == 4
     assert found[-1].text == "# I\n\nx"
     assert shared
+
+
+@pytest.mark.parametrize("respect", [True, False])
+def test_overlap_never_cuts_rows_or_lines_of_code(respect):
+    """What is repeated starts with a whole row or line, in tables and code."""
+    rows = "".join(f"| k{i} | value {i} |\n" for i in range(20))
+    code = "```\n" + "".join(f"call({i}, {i} + 1)\n" for i in range(20)) + "```\n"
+    found = chunks("| a | b |\n|---|---|\n" + rows + "\n" + code, 60, 20, respect=respect)
+    assert any(a.end > b.start for a, b in pairwise(found))
+    assert all(c.text.startswith(("|", "call", "```")) for c in found)
 
 
 def test_appended_sections_change_nothing_before():

@@ -1,8 +1,10 @@
 """Windows: exact size and step, progress, positions, whole characters."""
 
 import re
+from itertools import pairwise
 
 import pytest
+
 from pipeline import tokens
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.chunk.sliding_window import windows
@@ -35,7 +37,7 @@ def test_largest_overlap_progresses():
     text = "ab\n" * 200
     found = chunks(text, 50, 49)
     assert len(found) <= tokens.count(text)
-    assert all(a.start < b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(a.start < b.start for a, b in pairwise(found))
 
 
 def test_exact_number_of_windows():
@@ -45,7 +47,7 @@ def test_exact_number_of_windows():
     found = windows(words, starts, ChunkOptions(10, 3), lambda a, b: len(words[a:b].split()))
     assert len(found) == 15
     assert found[-1][1] == len(words)
-    assert all(b[1] > a[1] for a, b in zip(found, found[1:], strict=False))
+    assert all(b[1] > a[1] for a, b in pairwise(found))
     assert len(set(found)) == 15
     assert [len(words[a:b].split()) for a, b in found[:-1]] == [10] * 14
 
@@ -66,7 +68,7 @@ def test_offsets_where_the_text_repeats():
     text = unit * 40 + "omega\n" + unit * 40
     found = chunks(text, 12, 4)
     assert all(text[c.start : c.end] == c.text for c in found)
-    assert all(0 <= a.start < b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(0 <= a.start < b.start for a, b in pairwise(found))
     holding = [c for c in found if "omega" in c.text]
     assert holding
     assert all(c.start <= text.index("omega") < c.end for c in holding)

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes
@@ -49,7 +50,9 @@ def test_classes_are_cut_at_members():
     assert {c.heading_path for c in found} == {("C",)}
 
 
-@pytest.mark.parametrize("text", ["def broken(:\n  x = (\n\nclass\n", "\n\n\n# only a comment\n", "x = '''never closed\n"])
+@pytest.mark.parametrize(
+    "text", ["def broken(:\n  x = (\n\nclass\n", "\n\n\n# only a comment\n", "x = '''never closed\n"]
+)
 def test_broken_python_is_still_text(text):
     document = parse_bytes(text.encode(), "b.py")
     assert "".join(document.text[b.start : b.end] for b in document.blocks).strip() == text.strip()

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.parse import parse_bytes
 from pipeline.parse.csv import columns

@@ -4,6 +4,7 @@ import io
 import zipfile
 
 import pytest
+
 from pipeline.errors import RejectedInput
 from pipeline.parse import PARSERS, detect, identity, parse_bytes
 from pipeline.parse.decode import decode

@@ -4,6 +4,7 @@ import base64
 import re
 
 import pytest
+
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.parse import parse_bytes
 

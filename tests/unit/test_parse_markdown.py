@@ -5,6 +5,7 @@ import re
 
 import pytest
 from markdown_it import MarkdownIt
+
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes
@@ -106,9 +107,7 @@ def test_broken_front_matter_warns(front):
 
 def test_aliases_do_not_multiply():
     """A few lines of YAML aliases can't become a large document's worth of metadata."""
-    bomb = "a0: &a0 {k: v}\n" + "".join(
-        f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}\n" for i in range(1, 30)
-    )
+    bomb = "a0: &a0 {k: v}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}\n" for i in range(1, 30))
     assert len(parse(f"---\n{bomb}---\nbody\n").metadata) <= 256
 
 

@@ -1,6 +1,7 @@
 """PDF: pages are known, and pages without text are named."""
 
 import pytest
+
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes
@@ -19,7 +20,9 @@ def pdf(objects):
 def table(offsets, extra=b""):
     entries = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     size = len(offsets) + 1
-    return b"xref\n0 %d\n0000000000 65535 f \n" % size + entries + b"trailer\n<</Size %d/Root 1 0 R%s>>\n" % (size, extra)
+    return (
+        b"xref\n0 %d\n0000000000 65535 f \n" % size + entries + b"trailer\n<</Size %d/Root 1 0 R%s>>\n" % (size, extra)
+    )
 
 
 def stream(content):
@@ -29,7 +32,15 @@ def stream(content):
 def two_pages(one, two):
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 400]/Resources<</Font<</F1 7 0 R>>>>/Contents %d 0 R>>"
     out, offsets = pdf(
-        [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>", page % 5, page % 6, one, two, FONT]
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
+            page % 5,
+            page % 6,
+            one,
+            two,
+            FONT,
+        ]
     )
     return bytes(out + table(offsets) + b"startxref\n%d\n%%%%EOF\n" % len(out))
 
@@ -70,7 +81,13 @@ def test_tables_of_references_that_point_at_each_other():
     """O-19: the chain ends, with the text or with a reason."""
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 400]/Resources<</Font<</F1 5 0 R>>>>/Contents 4 0 R>>"
     out, offsets = pdf(
-        [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>", page, words(b"loop page words"), FONT]
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            page,
+            words(b"loop page words"),
+            FONT,
+        ]
     )
     first = len(out)
     second = first + len(table(offsets, b"/Prev %010d" % 0))

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from pipeline.parse import parse_bytes, wire
 from pipeline.types import Block, ParsedDocument
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+
 from pipeline import tokens
 
 CREW = "\U0001f469\U0001f3fd‍\U0001f692"

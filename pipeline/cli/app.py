@@ -1,0 +1,144 @@
+"""The table of verbs, and how a call ends.
+
+Exit status: 0 done (skipped files are listed), 1 done but sources failed or were scans without text, 2 the input was
+refused, 3 it could not be finished, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from pipeline.cli import asking, curating, doctor, looking, manifest, staged, versioning
+from pipeline.cli.invocation import Invocation
+from pipeline.console import Console
+from pipeline.errors import PipelineError, RejectedInput
+
+REFUSED, UNFINISHED, INTERRUPTED = 2, 3, 130
+
+COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("curate", curating.curate, "lamina curate ./handbook --set embedder=static"),
+    ("query", asking.query, 'lamina query handbook "how do I reset a password" -k 5'),
+    ("contexts", looking.contexts, "lamina contexts"),
+    ("runs", looking.runs, "lamina runs handbook"),
+    ("show", looking.show, "lamina show 3f2a9c0d1b7e4a55"),
+    ("ledger", looking.ledger, "lamina ledger handbook --json"),
+    ("chunks", asking.chunks, "lamina chunks handbook --source guides/setup.md"),
+    ("versions", versioning.versions, "lamina versions handbook"),
+    ("rollback", versioning.rollback, "lamina rollback handbook --to 3"),
+    ("pin", versioning.pin, "lamina pin handbook --for 2h"),
+    ("unpin", versioning.unpin, "lamina unpin handbook 8c1d02f7a9b3"),
+    ("add", staged.add, "lamina add notes ./minutes ./report.pdf"),
+    ("remove", staged.remove, "lamina remove notes minutes/2023"),
+    ("delete", staged.delete, "lamina delete notes --yes"),
+    ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),
+    ("doctor", doctor.doctor, "lamina doctor"),
+)
+"""Every verb: its name, what it does, and an example for its help."""
+
+MANIFEST_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("validate", manifest.validate, "lamina manifest validate lamina.yaml"),
+    ("schema", manifest.schema, "lamina manifest schema > manifest.schema.json"),
+    ("templates", manifest.templates, "lamina manifest templates support-tickets > lamina.json"),
+    ("diff", manifest.diff, "lamina manifest diff old.yaml new.yaml"),
+)
+
+
+def build_app() -> typer.Typer:
+    """The command-line application."""
+    app = typer.Typer(
+        rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+    )
+    app.callback()(_lamina)
+    for name, function, example in COMMANDS:
+        app.command(name, epilog=f"Example: {example}")(function)
+    inner = typer.Typer(rich_markup_mode=None, help="Check, describe and compare manifests.")
+    for name, function, example in MANIFEST_COMMANDS:
+        inner.command(name, epilog=f"Example: {example}")(function)
+    app.add_typer(inner, name="manifest")
+    return app
+
+
+def _show_version(value: bool) -> None:  # noqa: FBT001  # the signature of an option's callback
+    if value:
+        try:
+            version = importlib.metadata.version("lamina")
+        except importlib.metadata.PackageNotFoundError:
+            version = "(run from its source, not installed)"
+        Console().line(f"lamina {version}")
+        raise typer.Exit
+
+
+def _lamina(
+    context: typer.Context,
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the program an error came from.")] = False,
+    version: Annotated[  # noqa: ARG001  # its callback has answered
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Turn a folder of documents and one manifest into a versioned index that can be queried.
+
+    Start with `lamina curate FOLDER`, then ask `lamina query CONTEXT "…"`. State lives in LAMINA_HOME, ~/.lamina unless
+    set. Every verb takes --json.
+    """
+    cast("Invocation", context.obj).debug = debug
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str], folder: Callable[[], Path]) -> int:
+    """One call of `lamina`, from its arguments to its exit status; every error is printed here.
+
+    Args:
+        arguments: without the program's name.
+        environ: for the settings.
+        folder: tells the current folder.
+    """
+    held = Invocation(environ, folder)
+    command: Any = typer.main.get_command(build_app())
+    try:
+        try:
+            status = command.main(
+                args=list(arguments) or ["--help"], prog_name="lamina", standalone_mode=False, obj=held
+            )
+        finally:
+            held.close()
+        held.console.flush()
+        return status if isinstance(status, int) else 0
+    except Exception as error:  # noqa: BLE001  # the driver: whatever happens, a person reads one plain message
+        if held.debug:
+            held.console.trace(traceback.format_exc())
+        held.console.as_json |= "--json" in arguments
+        return _report(held.console, error)
+    except KeyboardInterrupt:
+        held.console.note("interrupted")
+        return INTERRUPTED
+
+
+def _report(console: Console, error: Exception) -> int:
+    from manifests import ManifestError  # noqa: PLC0415  # its models take a good part of a second to build
+
+    if isinstance(error, PipelineError):
+        console.error(error.code, error.message, error.remedy)
+        return REFUSED if isinstance(error, RejectedInput) else UNFINISHED
+    if isinstance(error, ManifestError):
+        console.error("bad_manifest", str(error), "correct it, then check with: lamina manifest validate FILE")
+        return REFUSED
+    if isinstance(error, TyperException):
+        place = getattr(getattr(error, "ctx", None), "command_path", "lamina")
+        console.error("usage", error.format_message(), f"see: {place} --help")
+        return REFUSED
+    if isinstance(error, Abort):
+        return INTERRUPTED
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    console.error(
+        "unexpected",
+        f"something went wrong that shouldn't: {what}",
+        "run it again as `lamina --debug …` and report what it says",
+    )
+    return UNFINISHED

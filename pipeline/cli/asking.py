@@ -1,0 +1,199 @@
+"""query and chunks: what the index holds, found by a question or listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipeline import contexts, publish
+from pipeline.cli.invocation import Invocation, invocation
+from pipeline.cli.options import AsJson, ContextName, source_names
+from pipeline.console import counted
+from pipeline.errors import RejectedInput
+from pipeline.filters import Filter, parse_filter
+from pipeline.ledger import FileRow
+from pipeline.types import ContextSlug
+
+if TYPE_CHECKING:
+    from pipeline.search import Answer, Result
+
+SNIPPET_LINES = 4
+PAGE_ROWS = 500
+HOLD_S = 3600.0
+"""How long a listing may take to be read: the version is pinned for it."""
+
+
+def query(
+    context: typer.Context,
+    name: ContextName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question, or words to look for.")],
+    *,
+    k: Annotated[int, typer.Option("-k", "--top-k", metavar="N", help="Passages to find.")] = 10,
+    mode: Annotated[
+        str,
+        typer.Option("--mode", metavar="hybrid|dense|sparse", help="By meaning and words, meaning alone, words alone."),
+    ] = "hybrid",
+    filter_text: Annotated[
+        str, typer.Option("--filter", metavar="JSON", help="""Conditions on metadata, as in '{"title": "Guide"}'.""")
+    ] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="PREFIX", help="Only sources in this folder. May be repeated."),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", help="Ask this version, not the live one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Find the passages that answer a question, best first."""
+    from pipeline.search import Question, search  # noqa: PLC0415  # brings tokenizers
+
+    call = invocation(context, as_json=as_json)
+    prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
+    question = Question(text, k, mode, prefixes, _filter(filter_text), version)
+    answer = search(call.ports, ContextSlug(name), question)
+    if as_json:
+        hits = [_hit(rank, result, answer.version) for rank, result in enumerate(answer.results, 1)]
+        call.console.document({"context": name, "version": answer.version, "mode": mode, "hits": hits})
+    else:
+        _show(call, name, answer)
+    return 0
+
+
+def _filter(text: str) -> Filter | None:
+    if not text:
+        return None
+    try:
+        return parse_filter(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise RejectedInput(
+            "bad_filter",
+            f"--filter is not JSON: {error}",
+            remedy="""write, for example: --filter '{"title": "Guide"}'""",
+        ) from error
+    except RecursionError as error:
+        raise RejectedInput("bad_filter", "--filter is nested too deeply", remedy="make it flatter") from error
+
+
+def _hit(rank: int, result: Result, version: int) -> dict[str, Any]:
+    m = result.metadata
+    return {
+        "rank": rank,
+        "score": result.score,
+        "ranks": dict(result.ranks),
+        "logical_id": result.logical_id,
+        "record_id": result.id,
+        "version": version,
+        "text": m["text"],
+        "title": m.get("title", ""),
+        "headings": list(_texts(m.get("headings", ()))),
+        "source_path": m["source_path"],
+        "start": m["start_index"],
+        "end": m["end_index"],
+        "page_first": m.get("page_first"),
+        "page_last": m.get("page_last"),
+        "metadata": dict(m),
+    }
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, (tuple, list)) else ()
+
+
+def _show(call: Invocation, name: str, answer: Answer) -> None:
+    out = call.console
+    if not answer.results:
+        out.line(f"nothing found in {name}, version {answer.version}")
+    for rank, result in enumerate(answer.results, 1):
+        m = result.metadata
+        headings = list(_texts(m.get("headings", ())))
+        title = str(m.get("title", ""))
+        parts = [*([title] if title and headings[:1] != [title] else []), *headings] or [str(m["filename"])]
+        out.line(f"{rank}. {' > '.join(parts)}")
+        out.line(f"{_place(m)}  score {result.score:.4f}  version {answer.version}", indent=3)
+        out.paragraph(m["text"], indent=3, lines=SNIPPET_LINES)
+        out.line(f"id {result.logical_id}", indent=3)
+        out.line()
+
+
+def _place(metadata: Any) -> str:
+    """Source, span and pages in one phrase."""
+    first, last = metadata.get("page_first"), metadata.get("page_last")
+    pages = "" if not first else f"  page {first}" if first == last else f"  pages {first}-{last}"
+    return f"{metadata['source_path']}:{metadata['start_index']}-{metadata['end_index']}{pages}"
+
+
+def chunks(
+    context: typer.Context,
+    name: ContextName,
+    *,
+    source: Annotated[str, typer.Option("--source", metavar="PATH", help="Only this source.")] = "",
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", help="List this version, not the live one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """List every chunk of a context, or of one source, with its text and place."""
+    call = invocation(context, as_json=as_json)
+    slug = ContextSlug(name)
+    held = contexts.pin(call.ports, slug, version=version, seconds=HOLD_S)
+    try:
+        files = _files(call, slug, held.version, source)
+        if as_json:
+            listed = (chunk for file in files for chunk in _chunks(call, slug, file))
+            call.console.stream({"context": name, "version": held.version}, "chunks", listed)
+        else:
+            for file in files:
+                _list(call, slug, file)
+    finally:
+        contexts.unpin(call.ports, slug, held.id)
+    return 0
+
+
+def _files(call: Invocation, slug: ContextSlug, version: int, source: str) -> Iterator[FileRow]:
+    if source:
+        names = source_names(source)
+        with call.ports.ledger.read() as session:
+            known = session.sources.at_for(slug, version, names)
+            found = session.files.at_for(slug, version, [row.path for row in known[:1]])
+        if not known:
+            raise RejectedInput(
+                "no_source",
+                f"version {version} of {slug} has no source {source}",
+                remedy=f"sources: lamina ledger {slug}",
+            )
+        return iter(found)
+    return _every_file(call, slug, version)
+
+
+def _every_file(call: Invocation, slug: ContextSlug, version: int) -> Iterator[FileRow]:
+    after = ""
+    while True:
+        with call.ports.ledger.read() as session:
+            publish.require_readable(session, slug, version)
+            page = session.files.page(slug, version, after, PAGE_ROWS)
+        yield from (row for row in page if row.path.startswith("chunks/"))
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].path
+
+
+def _chunks(call: Invocation, slug: ContextSlug, file: FileRow) -> Iterator[dict[str, Any]]:
+    for line in call.ports.objects(slug).get(file.blob).decode("utf-8").split("\n"):
+        if line:
+            yield json.loads(line)
+
+
+def _list(call: Invocation, slug: ContextSlug, file: FileRow) -> None:
+    listed = list(_chunks(call, slug, file))
+    call.console.line(f"{file.source}  ({counted(len(listed), 'chunk')})")
+    for chunk in listed:
+        where = f"  {chunk['section_path']}" if "section_path" in chunk else ""
+        call.console.line(
+            f"#{chunk['chunk_index']}  {_place(chunk).rpartition(':')[2]}  {chunk['tokens']} tokens{where}", indent=2
+        )
+        call.console.block(chunk["text"], indent=6)
+    call.console.line()

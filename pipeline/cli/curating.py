@@ -1,0 +1,278 @@
+"""curate and cancel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.cli.invocation import Invocation, invocation
+from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest
+from pipeline.console import Console, duration
+from pipeline.errors import Conflict, RejectedInput, Unavailable
+from pipeline.fingerprint import decode_path, encode_path
+from pipeline.ledger import ContextRow, RunRow
+from pipeline.ports import Ports
+from pipeline.progress import Estimator, Progress, StageShape
+from pipeline.types import ContextSlug, RunId, SourcePath
+
+PARTIAL, INTERRUPTED = 1, 130
+SAMPLES_SHOWN = 3
+NAMED_MAX = 20
+"""Sources of one kind that the summary names; `lamina show` names all."""
+
+
+def curate(
+    context: typer.Context,
+    what: Annotated[
+        str, typer.Argument(metavar="[PATH|CONTEXT]", help="A folder to read in place, or the name of a context.")
+    ] = "",
+    *,
+    name: Annotated[
+        str, typer.Option("--context", metavar="SLUG", help="Name of the context; without it, the folder's name.")
+    ] = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", metavar="FILE", help="Manifest to follow from now on (JSON or YAML).")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A choice of the recipe, such as embedder=static. May be repeated."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Build every source anew, as manifest and recipe say now.")
+    ] = False,
+    rehash: Annotated[bool, typer.Option("--rehash", help="Read every file, don't trust sizes and times.")] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Go on though no file is left.")] = False,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", metavar="N", min=0, help="Files in one unit of work; 0: the setting.")
+    ] = 0,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=0, max=256, help="Units worked on at a time; 0: the setting.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Bring a context's index up to date with its files, and make the new version live in one step.
+
+    Only new, changed and deleted files cost anything. What was live stays live until the new version is whole, and a
+    run that was cut short goes on where it stopped.
+    """
+    from pipeline.curate import CurateRequest  # noqa: PLC0415  # brings the stages and their libraries
+    from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
+
+    call = invocation(context, as_json=as_json)
+    call.workers = workers
+    wanted = read_manifest(manifest) if manifest else None
+    choices = pairs_of(settings or ())
+    slug = _open(call, what, name)
+    request = CurateRequest(
+        slug, wanted, choices, force=force, rehash=rehash, allow_empty=allow_empty, batch_size=batch_size or None
+    )
+    meter = Meter()
+    try:
+        with call.console.watch(_looker(call.ports, slug, meter)):
+            run = curate_and_follow(call.ports, request, call.settings.worker_count, meter)
+    except KeyboardInterrupt:
+        call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
+        return INTERRUPTED
+    finally:
+        _let_go(call.ports, slug)
+    return _end(call.console, call.ports, run)
+
+
+def _open(call: Invocation, what: str, name: str) -> ContextSlug:
+    """The context meant; made when a folder is curated for the first time."""
+    from pipeline import contexts, publish  # noqa: PLC0415  # as above
+
+    if what and Path(what).is_dir():
+        folder = os.path.abspath(what)  # noqa: PTH100  # a link stays what it is: it may lead elsewhere tomorrow
+        slug = folder_slug(os.path.basename(folder), name)  # noqa: PTH119
+        if call.settings.home.is_relative_to(os.path.realpath(folder)):
+            raise RejectedInput(
+                "home_inside",
+                f"LAMINA_HOME ({call.settings.home}) stands inside {folder}: Lamina would index its own files",
+                remedy="set LAMINA_HOME to a folder elsewhere, or curate a folder beside it",
+            )
+        root = encode_path(os.fsencode(folder))
+        held = _known(call.ports, slug)
+        if held is not None and held.kind == "folder" and _same_folder(held.root, folder):
+            root = SourcePath(held.root)
+        return contexts.open_context(call.ports, slug, kind="folder", root=root).slug
+    if what and Path(what).exists():
+        raise RejectedInput(
+            "not_a_folder",
+            f"{what} is a file",
+            remedy="curate the folder it stands in, or stage it: lamina add CONTEXT FILE",
+        )
+    if what and name and what != name:
+        raise RejectedInput(
+            "no_folder",
+            f"there is no folder {what}",
+            remedy=f"check the path; to curate {name} as it is: lamina curate {name}",
+        )
+    if not what and not name:
+        raise RejectedInput(
+            "usage", "nothing to curate was named", remedy="give a folder or a context: lamina curate PATH|CONTEXT"
+        )
+    slug = ContextSlug(what or name)
+    if _known(call.ports, slug) is None:
+        with call.ports.ledger.read() as session:
+            known = ", ".join(row.slug for row in session.contexts.list()) or "none yet"
+        raise RejectedInput(
+            "no_context", f"there is no folder and no context {what or name!r}", remedy=f"contexts: {known}"
+        )
+    with call.ports.ledger.read() as session:
+        return publish.require_context(session, slug).slug
+
+
+def _known(ports: Ports, slug: ContextSlug) -> ContextRow | None:
+    with ports.ledger.read() as session:
+        return session.contexts.get(slug)
+
+
+def _same_folder(root: str, folder: str) -> bool:
+    try:
+        return os.path.samefile(decode_path(SourcePath(root)), os.fsencode(folder))  # noqa: PTH121
+    except OSError:
+        return False
+
+
+def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progress | None]:
+    """What the console calls to see how far the context's run has got."""
+    from pipeline.curate import ACTIVE_STAGES  # noqa: PLC0415  # as above
+
+    estimator = Estimator(
+        [StageShape(stage.name, stage.scope == "batch", stage.measure) for stage in ACTIVE_STAGES], ports.clock.now()
+    )
+    names = [stage.name for stage in ACTIVE_STAGES]
+    last: list[RunId] = []
+
+    def look() -> Progress | None:
+        with ports.ledger.read() as session:
+            run = session.runs.active(slug)
+            if run is not None and run.owner == ports.owner:
+                last[:] = [run.id]
+            if not last:
+                return None
+            summary = session.units.summary(last[0])
+        done = {name: meter.done.get(name, 0) for name in names}
+        doing = {name: meter.doing.get(name, 0) for name in names}
+        return estimator.look(last[0], summary, done, doing, ports.clock.now())
+
+    return look
+
+
+def _let_go(ports: Ports, slug: ContextSlug) -> None:
+    """End our lease on a run that goes on later, so that nobody has to wait for it to run out."""
+    now = ports.clock.now()
+    with ports.ledger.transaction("run.release") as session:
+        run = session.runs.active(slug)
+        if run is not None and run.owner == ports.owner:
+            session.runs.renew(run.id, run.fence, now, now)
+
+
+def _end(console: Console, ports: Ports, run: RunRow) -> int:
+    if run.state == "failed":
+        raise Unavailable("run_failed", run.error or f"run {run.id} failed", remedy=f"see: lamina show {run.id}")
+    if run.state not in ("completed", "noop"):
+        raise Conflict("run_ended", f"run {run.id} was {run.state}: {run.error}", remedy="run the same command again")
+    output = json.loads(run.output)
+    if console.as_json:
+        console.document(output)
+    else:
+        _summary(console, ports, run, output)
+    return PARTIAL if output["status"] == "partial" else 0
+
+
+def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]) -> None:
+    with ports.ledger.read() as session:
+        row = session.contexts.get(run.context)
+        spent = sum(stage.embed_tokens for stage in session.units.summary(run.id))
+    live = row.live_version if row else 0
+    took = duration(max(0.0, run.ended_at - run.started_at))
+    if run.state == "noop":
+        console.line(f"{run.context}: nothing has changed; version {live} stays live ({took})")
+        _standing(console, ports, run.context, live)
+    else:
+        delta = output["delta"]
+        console.line(f"{run.context}: version {run.number} is live ({took})")
+        console.line(
+            f"sources: {delta['new']} new, {delta['changed']} changed, {delta['deleted']} deleted, {delta['failed']} failed",
+            indent=2,
+        )
+        screened = f", {delta['screened']} screened out" if delta["screened"] else ""
+        console.line(
+            f"chunks: {delta['chunks_created']} created, {delta['chunks_updated']} updated{screened}", indent=2
+        )
+        console.line(f"embedded: {spent:,} tokens", indent=2)
+        with ports.ledger.read() as session:
+            troubled = [
+                (row.status, row.path, row.reason)
+                for row in session.work.each(run.id)
+                if row.status in ("failed", "empty", "skipped")
+            ]
+        _troubled(console, run, troubled)
+    _stale(console, run)
+    for at, question in enumerate(output.get("sample_queries", [])[:SAMPLES_SHOWN]):
+        if not at:
+            console.line("to try:", indent=2)
+        console.line(f"lamina query {run.context} {shlex.quote(question)}", indent=4)
+
+
+def _standing(console: Console, ports: Ports, slug: ContextSlug, live: int) -> None:
+    """Sources that failed at an earlier run and are unchanged."""
+    from pipeline import contract  # noqa: PLC0415  # as above
+
+    with ports.ledger.read() as session:
+        listed = [row for row in contract.failed_listing(session, slug, live) if row["status"] != "skipped"]
+    for row in listed[:NAMED_MAX]:
+        console.line(f"still {row['status']}: {row['path']}: {row['reason']}", indent=2)
+    if len(listed) > NAMED_MAX:
+        console.line(f"and {len(listed) - NAMED_MAX} more", indent=2)
+
+
+def _troubled(console: Console, run: RunRow, rows: list[tuple[str, SourcePath, str]]) -> None:
+    words = {"failed": "failed (what was live of it stays)", "empty": "without text", "skipped": "skipped"}
+    for status, label in words.items():
+        mine = [(path, reason) for kind, path, reason in rows if kind == status]
+        for path, reason in mine[:NAMED_MAX]:
+            console.line(f"{label}: {path}: {reason}", indent=2)
+        if len(mine) > NAMED_MAX:
+            console.line(f"and {len(mine) - NAMED_MAX} more {status}; all of them: lamina show {run.id}", indent=2)
+
+
+def _stale(console: Console, run: RunRow) -> None:
+    stale = json.loads(run.notes or "{}").get("stale", 0)
+    if stale:
+        console.line(
+            f"{stale} unchanged sources are still built by the manifest or recipe before; rebuild them with --force",
+            indent=2,
+        )
+
+
+def cancel(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run; `lamina runs CONTEXT` lists them.")],
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Stop a run. What is live stays as it is; a run that is past its seal is finished instead, as it can only go on."""
+    from pipeline import curate as flow  # noqa: PLC0415  # brings the stages and their libraries
+
+    call = invocation(context, as_json=as_json)
+    ended = flow.cancel(call.ports, RunId(run))
+    if as_json:
+        call.console.document({"run": ended.id, "context": ended.context, "state": ended.state})
+    elif ended.state == "abandoned":
+        call.console.line(f"run {ended.id} of {ended.context} is cancelled; what is live is untouched")
+    else:
+        call.console.line(
+            f"run {ended.id} of {ended.context} is past its seal and goes on to its end; `lamina rollback` takes it back"
+        )
+    return 0
