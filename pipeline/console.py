@@ -36,6 +36,9 @@ LOOK_PLAIN_S = 1.0
 
 LINE_S = 5.0
 """At least so long between two progress lines in a file or pipe; finished stages have lines of their own."""
+LINE_SHARE = 1 / 20
+"""Of the time that has passed: a long run writes lines more and more seldom."""
+LINE_MAX_S = 60.0
 
 PIPE_CLOSED = 141
 """Exit status when the reader of standard output went away, as a shell reports SIGPIPE."""
@@ -235,7 +238,7 @@ class Console:
 
     def _watch_plain(self, look: Callable[[], Progress | None], stop: threading.Event) -> None:
         told: set[tuple[str, str]] = set()
-        spoken = time.monotonic()
+        began = spoken = time.monotonic()
         ending = False
         while not ending:
             ending = stop.wait(LOOK_PLAIN_S)
@@ -247,7 +250,8 @@ class Console:
                     told.add((seen.run, stage.name))
                     self.note(finished_line(stage))
                     spoken = time.monotonic()
-            if not ending and time.monotonic() - spoken >= LINE_S and any(not s.finished for s in seen.stages):
+            pause = min(LINE_MAX_S, max(LINE_S, (time.monotonic() - began) * LINE_SHARE))
+            if not ending and time.monotonic() - spoken >= pause and any(not s.finished for s in seen.stages):
                 self.note(progress_line(seen))
                 spoken = time.monotonic()
 
@@ -298,12 +302,13 @@ def finished_line(stage: StageProgress) -> str:
 
 
 def progress_line(progress: Progress) -> str:
-    """A run under way in one line: its hindmost stage, and the time left."""
-    stage = next(s for s in progress.stages if not s.finished)
+    """A run under way in one line: the stage that most work goes into, and the time left."""
+    unfinished = [stage for stage in progress.stages if not stage.finished]
+    stage = max(unfinished, key=lambda s: s.spent)
     parts = [f"{stage.name}: {_extent(stage)}"]
     if stage.rate:
         parts.append(f"{amount(stage.rate, stage.measure)}/s")
-    if progress.seconds_left is not None:
+    if progress.seconds_left:
         parts.append(f"about {duration(progress.seconds_left)} left")
     return ", ".join(parts)
 
@@ -324,7 +329,7 @@ def _table(progress: Progress) -> Table:
         rate = f"{amount(stage.rate, stage.measure)}/s" if stage.rate and not stage.finished else ""
         state = "done" if stage.finished else _extent(stage)
         out.add_row(Text(stage.name), Text(state), Text(rate), Text(duration(stage.seconds)))
-    if progress.seconds_left is not None:
+    if progress.seconds_left:
         out.add_row(Text(""), Text(f"about {duration(progress.seconds_left)} left"))
     return out
 

@@ -304,8 +304,9 @@ def run_claim(
             outcome.write(session)
             _follow(session, claim, stage, outcome)
     except PipelineError as error:
-        if error.code != "stale_fence":
-            _hand_back(ports, claim, error)
+        if error.code != "stale_fence" and not _hand_back(ports, claim, error):
+            # Whoever holds the run by now may have taken away what this unit was looking at: its find means nothing.
+            raise Conflict("stale_fence", f"unit {claim.stage}/{claim.batch} belongs to another worker by now") from error
         raise
 
 
@@ -336,18 +337,23 @@ def _follow(session: Session, claim: UnitClaim, stage: Stage, outcome: Outcome) 
         session.units.create(claim.run, following.name, {0: outcome.size})
 
 
-def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> None:
-    """Release the unit and note why. A refused inventory ends the run: its input is wrong, not the world."""
+def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> bool:
+    """Release the unit and note why; False when it was not this worker's any more.
+
+    A refused inventory, and any refusal that isn't a source's own, ends the run: its input is wrong, not the world.
+    """
     now = ports.clock.now()
     with ports.ledger.transaction("unit.release") as session:
-        session.units.release(claim)
         run = session.runs.get(claim.run)
-        if run is None or run.fence != claim.run_fence or run.state not in RUN_ACTIVE:
-            return
+        held = run is not None and run.fence == claim.run_fence and run.state in RUN_ACTIVE
+        if run is None or not held or not session.units.renew(claim, now):
+            return False
+        session.units.release(claim)
         if isinstance(error, RejectedInput) and run.state == "running":
             publish.abandon(session, run, now, state="failed", error=error.message)
         else:
             session.runs.set_error(claim.run, f"{claim.stage}: {error.message}", now)
+    return True
 
 
 def cancel(ports: Ports, run_id: RunId) -> RunRow:

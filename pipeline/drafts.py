@@ -193,7 +193,7 @@ def listing_path(path: SourcePath) -> str:
 def blob_key(data: bytes) -> str:
     """Key of a knowledge file's bytes in the object store."""
     digest = content_hash(data)
-    return f"blobs/{digest[:2]}/{digest}"
+    return f"blobs/{digest[0]}/{digest}"
 
 
 def as_metadata(value: Mapping[str, object]) -> Metadata:

@@ -1,14 +1,14 @@
 """How far a run has got and how long it may still take. Pure: the command line supplies what ledger and meter say.
 
-A batch of sources passes one stage after the other, so later stages learn their sizes as batches reach them; what is
-still to come is put in proportion to the batches that have. Time left is work left times what a unit of work has cost
+A batch of sources passes one stage after the other, so a later stage learns its size as batches reach it; what is still
+to come is put in proportion to the share of the work before it that is done. Time left is work left times what a unit of work has cost
 so far, over the units that were under way at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.ledger import StageSummary
 
@@ -45,6 +45,8 @@ class StageProgress:
     finished: bool
     seconds: float
     """From the first unit's claim to the last one's end, or until now."""
+    spent: float
+    """Unit-seconds that this process has put into it; 0 for a stage at which nothing is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,13 @@ class Estimator:
                 self.seen.setdefault(shape.name, self.looked)
         self.looked = now
         batches = stages[FIRST_BATCH_STAGE].units if FIRST_BATCH_STAGE in stages else 0
+        reached = _reached(self.shapes, stages)
         shown = tuple(
-            self._stage(shape, stages[shape.name], here[shape.name], batches, now)
+            self._stage(shape, stages[shape.name], here[shape.name], reached[shape.name], now)
             for shape in self.shapes
             if shape.name in stages
         )
+        shown = tuple(stage if doing.get(stage.name, 0) > 0 else replace(stage, spent=0.0) for stage in shown)
         return Progress(run, shown, self._left(shown, here, batches, now))
 
     def _begin(self, run: str, stages: Mapping[str, StageSummary], done: Mapping[str, int], now: float) -> None:
@@ -118,23 +122,24 @@ class Estimator:
             name: max(0, stage.size_done - (done.get(name, 0) if first else 0)) for name, stage in stages.items()
         }
 
-    def _stage(self, shape: StageShape, stage: StageSummary, here: int, batches: int, now: float) -> StageProgress:
-        missing = shape.per_batch and stage.units < batches
+    def _stage(self, shape: StageShape, stage: StageSummary, here: int, reached: float, now: float) -> StageProgress:
+        whole = reached >= 1
         counted = shape.per_batch and stage.size > 0
-        total = round(stage.size * batches / stage.units) if counted and missing else stage.size if counted else 0
+        total = round(stage.size / reached) if counted and reached else 0
         done = max(stage.size_done, min(stage.size, self.before.get(shape.name, 0) + here)) if counted else here
         since = now - self.seen.get(shape.name, now)
-        ended = stage.units == stage.units_done and not missing
+        ended = stage.units == stage.units_done and whole
         seconds = max(0.0, (stage.last_at if ended else now) - stage.first_at) if stage.first_at else 0.0
         return StageProgress(
             name=shape.name,
             measure=shape.measure,
             done=done,
             total=total,
-            estimated=missing,
+            estimated=not whole,
             rate=here / since if since > 0 else 0.0,
             finished=ended,
             seconds=seconds,
+            spent=self.busy.get(shape.name, 0.0),
         )
 
     def _left(self, shown: Sequence[StageProgress], here: Mapping[str, int], batches: int, now: float) -> float | None:
@@ -153,3 +158,20 @@ class Estimator:
                 return None
             work += max(0, stage.total - stage.done) * self.busy.get(name, 0.0) / here[name]
         return work / max(1.0, spent / elapsed)
+
+
+def _reached(shapes: Sequence[StageShape], stages: Mapping[str, StageSummary]) -> dict[str, float]:
+    """Stage to the share of the run's work that has come to it: what is done at the stage before, of what came there."""
+    out, share = {}, 1.0
+    for shape in shapes:
+        stage = stages.get(shape.name)
+        out[shape.name] = share if shape.per_batch else 1.0
+        if shape.per_batch:
+            share *= _done(stage) if stage else 0.0
+    return out
+
+
+def _done(stage: StageSummary) -> float:
+    if stage.units == stage.units_done:
+        return 1.0
+    return stage.size_done / stage.size if stage.size else stage.units_done / stage.units

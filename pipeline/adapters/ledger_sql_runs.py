@@ -229,8 +229,9 @@ class SqlUnits:
 
     def renew(self, claim: UnitClaim, until: float) -> bool:
         done = self._db.run(
-            "UPDATE unit SET lease_until = ? WHERE run = ? AND stage = ? AND batch = ? AND fence = ? AND state = 'leased'",
-            (until, claim.run, claim.stage, claim.batch, claim.fence),
+            "UPDATE unit SET lease_until = ? WHERE run = ? AND stage = ? AND batch = ? AND fence = ? AND state = 'leased' "
+            f"AND EXISTS (SELECT 1 FROM run WHERE run.id = unit.run AND run.fence = ? AND run.{_ACTIVE})",
+            (until, claim.run, claim.stage, claim.batch, claim.fence, claim.run_fence),
         )
         return done == 1
 

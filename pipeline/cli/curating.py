@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+import signal
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +27,8 @@ from pipeline.types import ContextSlug, RunId, SourcePath
 
 PARTIAL, INTERRUPTED = 1, 130
 SAMPLES_SHOWN = 3
+QUESTION_CHARS = 120
+"""A sample question is cut here, between words: it stands for what can be asked, and still fits a line or two."""
 NAMED_MAX = 20
 """Sources of one kind that the summary names; `lamina show` names all."""
 
@@ -76,7 +82,7 @@ def curate(
     )
     meter = Meter()
     try:
-        with call.console.watch(_looker(call.ports, slug, meter)):
+        with _stoppable(call.console), call.console.watch(_looker(call.ports, slug, meter)):
             run = curate_and_follow(call.ports, request, call.settings.worker_count, meter)
     except KeyboardInterrupt:
         call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
@@ -84,6 +90,26 @@ def curate(
     finally:
         _let_go(call.ports, slug)
     return _end(call.console, call.ports, run)
+
+
+@contextmanager
+def _stoppable(console: Console) -> Iterator[None]:
+    """Ctrl-C says at once that it was heard; a second one doesn't wait for the work at hand."""
+    pressed: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            # Safe at any moment, as a killed process is: the next run takes over what was committed.
+            os._exit(INTERRUPTED)
+        console.note("stopping after the piece of work at hand; Ctrl-C again stops at once")
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _open(call: Invocation, what: str, name: str) -> ContextSlug:
@@ -222,7 +248,8 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
     for at, question in enumerate(output.get("sample_queries", [])[:SAMPLES_SHOWN]):
         if not at:
             console.line("to try:", indent=2)
-        console.line(f"lamina query {run.context} {shlex.quote(question)}", indent=4)
+        short = textwrap.shorten(question, QUESTION_CHARS, placeholder="")
+        console.line(f"lamina query {run.context} {shlex.quote(short)}", indent=4)
 
 
 def _standing(console: Console, ports: Ports, slug: ContextSlug, live: int) -> None:

@@ -32,6 +32,7 @@ _META = {
     "article:published_time": "published", "og:description": "description",
 }  # fmt: skip
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{2,40})", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _BREAK = "\x01"
 """Stands for <br> until white space has been collapsed."""
 _DISPLAY_NONE = re.compile(r"display\s*:\s*none", re.IGNORECASE)
@@ -42,7 +43,7 @@ def parse(data: bytes, name: str) -> ParsedDocument:
     del name
     declared = _CHARSET.search(data[:4096])
     text, warnings = decode(data, declared.group(1).decode("ascii") if declared else "")
-    root = tree(without_payloads(text.replace(_BREAK, " ")))
+    root = tree(without_payloads(_without_comments(text.replace(_BREAK, " "))))
     writer = _Writer()
     writer.walk(root)
     writer.flush()
@@ -57,6 +58,17 @@ def parse(data: bytes, name: str) -> ParsedDocument:
         metadata=metadata,
         warnings=warnings,
     )
+
+
+def _without_comments(text: str) -> str:
+    """The page without comments; the text after one that is never closed stays.
+
+    The tree would drop them too, but its parser is quadratic in the number of comments that aren't closed.
+    """
+    if "<!--" not in text:
+        return text
+    end = text.rfind("-->") + len("-->") if "-->" in text else 0
+    return _COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
 
 
 class _Writer:

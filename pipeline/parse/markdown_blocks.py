@@ -101,6 +101,11 @@ def _interrupts(line: str) -> bool:
     return test is not None and len(line) - len(bare) < _INDENT and bool(test(line))
 
 
+def _are_references(lines: list[str]) -> bool:
+    """Whether a paragraph is nothing but link definitions."""
+    return lines[0].lstrip(" ").startswith("[") and all(_REFERENCE.match(line) for line in lines)
+
+
 def _is_lazy(line: str) -> bool:
     """Whether a line outside a container may continue the paragraph inside it. Any list marker may not."""
     return not _interrupts(line) and not _ITEM.match(line)
@@ -142,6 +147,20 @@ class _Leaf:
         if fence:
             self.fence, self.fence_column = fence.group(1), len(line) - len(rest.lstrip(" \t"))
         self.paragraph = not (fence or not rest.strip(" \t") or _ATX.match(rest) or _RULE.match(line))
+
+
+def _item(line: str, match: re.Match[str]) -> tuple[_Leaf, int]:
+    """State of a new list item and the column of its content; negative while the item is empty."""
+    marker = match.end(2)
+    rest = line[marker:]
+    leaf = _Leaf()
+    if not rest.strip(" \t"):
+        return leaf, -(marker + 1)
+    wide = line.expandtabs(_INDENT) if "\t" in line else line
+    gap = len(wide[marker:]) - len(wide[marker:].lstrip(" "))
+    content = marker + (gap if 1 <= gap <= _INDENT else 1)
+    leaf.feed(wide[content:])
+    return leaf, content
 
 
 class _Scanner:
@@ -232,13 +251,10 @@ class _Scanner:
                 self.add("paragraph", at, end - 1)
             return self.table(end - 1)
         underline = _SETEXT.match(line)
-        if underline is None or self.are_references(at, end):
+        if underline is None or _are_references(self.lines[at:end]):
             return 0
         title = plain(" ".join(part.strip() for part in self.lines[at:end]))
         return self.add("heading", at, end + 1, level=1 if underline.group(1)[0] == "=" else 2, title=title)
-
-    def are_references(self, at: int, end: int) -> bool:
-        return self.lines[at].lstrip(" ").startswith("[") and all(_REFERENCE.match(line) for line in self.lines[at:end])
 
     def is_table(self, delimiter: int) -> bool:
         header = self.lines[delimiter - 1]
@@ -328,7 +344,7 @@ class _Scanner:
 
     def list(self, at: int, item: re.Match[str]) -> int:
         mark = item.group(2)[-1]
-        leaf, content = self.item(at, item)
+        leaf, content = _item(self.lines[at], item)
         items: list[int] = []
         end, last = at + 1, at + 1
         while end < len(self.lines):
@@ -344,23 +360,9 @@ class _Scanner:
                 leaf.feed((line.expandtabs(_INDENT) if "\t" in line else line)[content:])
             elif (match := _ITEM.match(line)) and match.group(2)[-1] == mark and not _RULE.match(line):
                 items.append(self.starts[end])
-                leaf, content = self.item(end, match)
+                leaf, content = _item(line, match)
             elif not (leaf.paragraph and _is_lazy(line)):
                 break
             end += 1
             last = end
         return self.add("list", at, last, cuts=tuple(items))
-
-    def item(self, at: int, match: re.Match[str]) -> tuple[_Leaf, int]:
-        """State of a new item and the column of its content; negative while the item is empty."""
-        line = self.lines[at]
-        marker = match.end(2)
-        rest = line[marker:]
-        leaf = _Leaf()
-        if not rest.strip(" \t"):
-            return leaf, -(marker + 1)
-        wide = line.expandtabs(_INDENT) if "\t" in line else line
-        gap = len(wide[marker:]) - len(wide[marker:].lstrip(" "))
-        content = marker + (gap if 1 <= gap <= _INDENT else 1)
-        leaf.feed(wide[content:])
-        return leaf, content

@@ -25,6 +25,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _HELD = re.compile("\x02(\\d+)\x03")
 _ANCHOR = re.compile(r"\s*\{#[\w:.-]+\}$")
 
+_OPEN_MASKED = "\x02!--"
 _COMMENTS = re.compile(
     r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?\n)??[ \t>]*(?P=fence)[`~]*[ \t]*$"
     r"|\\[!-/:-@\[-`{-~]"
@@ -64,7 +65,13 @@ def plain(title: str) -> str:
 
 def without_comments(text: str) -> str:
     """Text without its HTML comments; those in code spans and fenced code stay, as does one that is never closed."""
-    return _COMMENTS.sub(lambda m: "" if m.group("comment") else m.group(0), text)
+    end = text.rfind("-->")
+    if end < 0 or _OPEN_MASKED in text:
+        return text
+    # Beyond the last '-->' each '<!--' would be searched to the end in vain, which is quadratic in a hostile text.
+    masked = text[:end] + text[end:].replace("<!--", _OPEN_MASKED)
+    kept = _COMMENTS.sub(lambda m: "" if m.group("comment") else m.group(0), masked)
+    return kept.replace(_OPEN_MASKED, "<!--")
 
 
 def without_payloads(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
@@ -17,20 +18,26 @@ def chunk(job: Job) -> Outcome:
     """Cut every source of the batch that parsed."""
     with job.ports.ledger.read() as session:
         rows = [row for row in session.work.batch(job.run.id, job.claim.batch) if row.status == "ok"]
+    rows = [replace(row, chunk_key=chunk_key(job, row.parse_key)) for row in rows]
+    held = job.ports.memo.get_many(sorted({row.chunk_key for row in rows}))
+    fresh: dict[str, bytes] = {}
     done: list[WorkRow] = []
     for row in rows:
         job.keep_going()
-        done.append(_one(job, row))
+        done.append(_one(job, row, held, fresh))
         job.report(row.size)
+    job.ports.memo.put_many(fresh)
     return Outcome(lambda session: session.work.update(job.run.id, done), size=job.claim.size)
 
 
-def _one(job: Job, row: WorkRow) -> WorkRow:
-    row = replace(row, chunk_key=chunk_key(job, row.parse_key))
+def _one(job: Job, row: WorkRow, held: Mapping[str, bytes], fresh: dict[str, bytes]) -> WorkRow:
     try:
-        document = chunked(job, row)
+        document = decode_chunks(held[row.chunk_key]) if row.chunk_key in held else _cut(job, row)
     except RejectedInput as error:
         return replace(row, status="failed", code=error.code, reason=error.message, chunk_key="")
+    if row.chunk_key not in held:
+        fresh[row.chunk_key] = encode_chunks(document)
+    _keep(job, row, document)
     if not document.chunks:
         return replace(row, status="empty", code="no_text", reason="the parsed document holds no text", chunk_key="")
     return row
@@ -62,14 +69,16 @@ def chunked(job: Job, row: WorkRow) -> ChunkedDocument:
         return held
     found = job.ports.memo.get_many([row.chunk_key]).get(row.chunk_key)
     document = decode_chunks(found) if found is not None else _cut(job, row)
-    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
+    _keep(job, row, document)
     return document
+
+
+def _keep(job: Job, row: WorkRow, document: ChunkedDocument) -> None:
+    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
 
 
 def _cut(job: Job, row: WorkRow) -> ChunkedDocument:
     whole = parsed(job, row)
     c = job.manifest.curate.chunks.chunking
     options = ChunkOptions(target_size=c.target_size, overlap=c.overlap, respect_sections=c.respect_sections)
-    document = ChunkedDocument(whole.title, whole.metadata, whole.warnings, chunk_document(whole, c.strategy, options))
-    job.ports.memo.put_many({row.chunk_key: encode_chunks(document)})
-    return document
+    return ChunkedDocument(whole.title, whole.metadata, whole.warnings, chunk_document(whole, c.strategy, options))

@@ -5,6 +5,7 @@ One bad source never stops the others: it gets a status, a code and a sentence, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.errors import RejectedInput
@@ -19,6 +20,9 @@ from pipeline.types import ParsedDocument, SourcePath
 READ = frozenset({"new", "changed", "stale", "retry"})
 """Changes that read the source; the others need no bytes."""
 
+UNSAVED_BYTES_MAX = 1_000_000
+"""Parsed bytes that a crash may cost: what is kept back to be stored in one call."""
+
 STATUS = {"unsupported": "skipped", "empty_file": "skipped", "no_text": "empty"}
 """Codes of refusal that are not failures."""
 
@@ -26,14 +30,17 @@ STATUS = {"unsupported": "skipped", "empty_file": "skipped", "no_text": "empty"}
 def parse(job: Job) -> Outcome:
     """Parse what the memo doesn't hold yet."""
     with job.ports.ledger.read() as session:
-        rows = session.work.batch(job.run.id, job.claim.batch)
-    done: list[WorkRow] = []
+        rows = [row for row in session.work.batch(job.run.id, job.claim.batch) if row.change in READ]
     stats: dict[SourcePath, StatRow] = {}
-    for row in rows:
-        if row.change in READ:
-            job.keep_going()
-            done.append(_one(job, row, stats))
-            job.report(row.size)
+    read = [_read(job, row, stats) for row in rows]
+    held = job.ports.memo.get_many(sorted({row.parse_key for row, _ in read if row.parse_key}))
+    fresh: dict[str, bytes] = {}
+    done = []
+    for row, data in read:
+        job.keep_going()
+        done.append(_one(job, row, data, held, fresh))
+        job.report(row.size)
+    job.ports.memo.put_many(fresh)
 
     def write(session: Session) -> None:
         session.work.update(job.run.id, done)
@@ -42,22 +49,33 @@ def parse(job: Job) -> Outcome:
     return Outcome(write, size=job.claim.size)
 
 
-def _one(job: Job, row: WorkRow, stats: dict[SourcePath, StatRow]) -> WorkRow:
+def _read(job: Job, row: WorkRow, stats: dict[SourcePath, StatRow]) -> tuple[WorkRow, bytes]:
+    """The row with the hash of the bytes that are parsed, and the bytes. A batch's bytes are bounded by settings."""
     try:
         data, stat = job.ports.sources(job.context).read(row.path, job.ports.limits.source_bytes)
     except RejectedInput as error:
         unread = SourceStat(row.path, row.size, row.mtime_ns, row.mtime_ns)
-        return _refused(replace(row, hash=unread_hash(unread, error.code)), error)
+        return _refused(replace(row, hash=unread_hash(unread, error.code)), error), b""
     digest = content_hash(data)
     stats[row.path] = StatRow(stat.size, stat.mtime_ns, stat.change_ns, digest, job.ports.clock.now())
-    row = replace(row, hash=digest, size=stat.size, mtime_ns=stat.mtime_ns)
     key = parse_key(job, row.path, digest)
+    return replace(row, hash=digest, size=stat.size, mtime_ns=stat.mtime_ns, status="", parse_key=key), data
+
+
+def _one(job: Job, row: WorkRow, data: bytes, held: Mapping[str, bytes], fresh: dict[str, bytes]) -> WorkRow:
+    if not row.parse_key:
+        return row  # it could not be read
     try:
-        if key not in job.ports.memo.get_many([key]):
-            _remember(job, key, job.ports.parser.parse(data, _name(row.path)))
+        if row.parse_key not in held and row.parse_key not in fresh:
+            document = job.ports.parser.parse(data, _name(row.path))
+            fresh[row.parse_key] = wire.encode(document)
+            job.cache.put(row.parse_key, document, len(document.text))
     except RejectedInput as error:
         return _refused(row, error)
-    return replace(row, status="ok", parse_key=key, code="", reason="")
+    if sum(map(len, fresh.values())) > UNSAVED_BYTES_MAX:
+        job.ports.memo.put_many(fresh)
+        fresh.clear()
+    return replace(row, status="ok", code="", reason="")
 
 
 def parsed(job: Job, row: WorkRow) -> ParsedDocument:
@@ -75,7 +93,9 @@ def parsed(job: Job, row: WorkRow) -> ParsedDocument:
     data, _stat = job.ports.sources(job.context).read(row.path, job.ports.limits.source_bytes)
     if content_hash(data) != row.hash:
         raise RejectedInput("changing", f"{row.path} changed while the run was under way", remedy="run again")
-    return _remember(job, row.parse_key, job.ports.parser.parse(data, _name(row.path)))
+    document = job.ports.parser.parse(data, _name(row.path))
+    job.ports.memo.put_many({row.parse_key: wire.encode(document)})
+    return document
 
 
 def parse_key(job: Job, path: SourcePath, digest: str) -> str:
@@ -83,12 +103,6 @@ def parse_key(job: Job, path: SourcePath, digest: str) -> str:
     name = _name(path)
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     return fingerprint("parse", digest, ending, job.recipe.parser)
-
-
-def _remember(job: Job, key: str, document: ParsedDocument) -> ParsedDocument:
-    job.ports.memo.put_many({key: wire.encode(document)})
-    job.cache.put(key, document, len(document.text))
-    return document
 
 
 def _name(path: SourcePath) -> str:

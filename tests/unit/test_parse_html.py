@@ -101,6 +101,7 @@ def test_layout_tables_are_containers():
         "<ul><li>one<li>two</ul></li>three four",
         "<table><td>one<td>two<tr><td>three</b></table>four",
         "<b><i>one</b> two</i> three <!-- x --> four",
+        "one two <!-- x -->three <!-- never closed <p>four",
         "<div>" * 5000 + "one two three four" + "</div>" * 5000,
         "one <a href='x>two</a> three four <b>one two three four",
     ],

@@ -135,6 +135,7 @@ def test_comments_in_code_stay():
 
 def test_comment_that_is_never_closed_keeps_its_text():
     assert "late words" in parse("# A\n\n<!-- open\n\nlate words\n").text
+    assert parse("a <!-- b --> c <!-- d\n").text == "a  c <!-- d\n"
 
 
 ROWS = [f"| k{i:02d} | v{i} \\| w{i} | n{i} |" for i in range(40)]

@@ -1,0 +1,11 @@
+FROM python:3.11-slim
+WORKDIR /app
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY pipeline ./pipeline
+COPY manifests ./manifests
+RUN pip install --no-cache-dir --no-deps --no-build-isolation . && useradd --create-home lamina
+USER lamina
+ENTRYPOINT ["lamina"]
+CMD ["doctor"]

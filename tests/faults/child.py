@@ -1,0 +1,126 @@
+"""A warm process that forks one process a case: an interpreter with everything imported, and no thread yet.
+
+It reads one JSON line a command and answers each with one JSON line. `python -m faults.child` with `tests` on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from faults.deployment import EMBEDDER, MANIFEST, SLUG, follow, open_ports
+from faults.wrappers import InjectedError, Points, faulty
+
+from pipeline.adapters import ledger_sqlite
+from pipeline.chunk import ChunkOptions, chunk_document
+from pipeline.drafts import DocumentFacts, draft_records
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.parse import parse_bytes
+from pipeline.recipe import default_recipe
+from pipeline.types import Embedding, SourcePath
+
+DEADLINE_S = 100.0
+"""A case that takes longer is broken: it is killed and says so."""
+BEATEN_S = 30.0
+
+
+class TroubledEmbedder:
+    """Answers its first call only once the leases were renewed beside it, and then by refusing to."""
+
+    def __init__(self, points: Points) -> None:
+        self.identity = EMBEDDER.identity
+        self._points = points
+        self._first = True
+
+    def embed(self, texts: Sequence[str]) -> Embedding:
+        if self._first:
+            self._first = False
+            end = time.monotonic() + BEATEN_S
+            while self._points.trace.count("ledger.heartbeat") < 2 and time.monotonic() < end:
+                time.sleep(0.002)
+            raise Unavailable("busy", "the model did not answer", retry_after_ms=0)
+        return EMBEDDER.embed(texts)
+
+
+def warm() -> None:
+    """Load what is loaded once, by pure calls that start no thread."""
+    for name, data in (("a.md", b"# A\n\nbody\n"), ("a.txt", b"body\n"), ("a.csv", b"a,b\n1,2\n")):
+        document = parse_bytes(data, name)
+        chunking = MANIFEST.curate.chunks.chunking
+        chunks = chunk_document(document, chunking.strategy, ChunkOptions(chunking.target_size, 0, chunking.respect_sections))
+        draft_records(SLUG, DocumentFacts(SourcePath(name), "", ()), chunks, recipe="", context_tokens=64)
+    EMBEDDER.embed(["body"])
+    default_recipe({"static": EMBEDDER}, "").encoder().query_terms("body")
+    assert threading.active_count() == 1
+
+
+def case(given: dict[str, Any]) -> dict[str, object]:
+    """Curate once in a forked process, hit where the case says."""
+    points = Points(given.get("name", ""), given.get("when", ""), given.get("nth", 1), given.get("action", ""))
+    ledger_sqlite.BUSY_TIMEOUT_S = given.get("busy_s", ledger_sqlite.BUSY_TIMEOUT_S)
+    try:
+        ports = open_ports(Path(given["home"]), sandbox=given.get("sandbox", False), lease_s=given.get("lease_s", 30.0))
+        ports = faulty(ports, points)
+        if given.get("troubled"):
+            ports = replace(ports, embedders={"static": TroubledEmbedder(points)})
+        run = follow(ports)
+    except InjectedError as error:
+        return {"outcome": "injected", "error": str(error), "trace": points.trace}
+    except PipelineError as error:
+        return {"outcome": error.code, "error": error.message, "trace": points.trace}
+    except BaseException:  # noqa: BLE001  # whatever it is, the test must see it
+        return {"outcome": "broken", "error": traceback.format_exc(), "trace": points.trace}
+    return {"outcome": run.state, "error": run.error, "trace": points.trace}
+
+
+def fork(given: dict[str, Any]) -> dict[str, object]:
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(int(DEADLINE_S))  # even where nobody waits for it
+        answer = case(given)
+        Path(given["answer"]).write_text(json.dumps(answer))
+        os._exit(0)
+    return {"pid": pid}
+
+
+def wait(given: dict[str, Any]) -> dict[str, object]:
+    """Until the process has ended, or is stopped where that is waited for."""
+    pid, options = given["pid"], os.WNOHANG | (os.WUNTRACED if given["stopped"] else 0)
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        found, status = os.waitpid(pid, options)
+        if found:
+            if os.WIFSTOPPED(status):
+                return {"ended": "stopped"}
+            return {"ended": f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"}
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return {"ended": "deadline"}
+
+
+def wake(given: dict[str, Any]) -> dict[str, object]:
+    os.kill(given["pid"], signal.SIGCONT)
+    return {}
+
+
+def main() -> None:
+    commands: dict[str, Callable[[dict[str, Any]], dict[str, object]]] = {"fork": fork, "wait": wait, "wake": wake}
+    warm()
+    print("{}", flush=True)  # noqa: T201  # the protocol
+    for line in sys.stdin:
+        given = json.loads(line)
+        print(json.dumps(commands[given["do"]](given)), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

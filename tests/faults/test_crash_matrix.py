@@ -1,0 +1,151 @@
+"""Crash matrix: a process dies just before or just after each of its durable effects, another one resumes once.
+
+Real processes over the embedded deployment's own files. Each effect is hit at its first and its second time by SIGKILL,
+by an exception, and by SIGSTOP past the lease with SIGCONT after somebody else has finished; SIGKILL hits the later times
+too. Time is one clock that all processes of a case share, so that a lease runs out without anybody waiting for it.
+Throughout, a reader polls: it sees version 1 or version 2, whole, and no error. At the end everything is as after a run
+that nobody disturbed, and one more curate does nothing.
+
+The parsers run inside the processes, which have no time to start a sandbox each; one case has the sandbox.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faults.cases import Case, Template, same
+
+import pipeline
+
+ONCE = (
+    "ledger.claim", "ledger.inventory.begin", "ledger.inventory.rows", "ledger.inventory", "ledger.verify", "ledger.flip",
+    "ledger.sweep", "index.stamp", "index.delete", "objects.delete_many", "view.begin", "view.end",
+)  # fmt: skip
+TWICE = (
+    "ledger.unit.claim", "ledger.parse", "ledger.chunk", "ledger.screen", "ledger.embed_dense", "ledger.embed_sparse",
+    "ledger.upsert", "ledger.seal", "ledger.reclaim", "memo.put_many", "index.upsert", "objects.put_many",
+    "view.write", "view.remove",
+)  # fmt: skip
+"""Effects that a run has more than once: `seal` and `reclaim` each commit twice, the others go by batch."""
+TROUBLE = ("ledger.heartbeat", "ledger.unit.release")
+"""Effects of a run that takes long, and of one whose model refuses once."""
+OTHER_FLOWS = frozenset(
+    {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.remove", "run.release"}
+)
+"""Write blocks of flows that are one block each, or that are no runs."""
+
+HITS = [(name, 1) for name in (*ONCE, *TWICE)] + [(name, 2) for name in TWICE]
+WHEN = ("before", "after")
+SHARDS = 8
+CLEAN = {"completed", "noop", "stale_fence"}
+"""How a process may end that others overtook."""
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[Template]:
+    template = Template()
+    yield template
+    template.close()
+
+
+def check(case: Case, template: Template) -> None:
+    """The end state, and that nothing is left to do."""
+    same(case.facts(), template.facts)
+    assert case.following() == ("noop", Counter())
+    same(case.facts(), template.facts)
+
+
+def killed(template: Template, name: str, when: str, nth: int, **given: object) -> None:
+    with template.case() as case, case.readers(template.old, template.new):
+        assert case.run(name=name, when=when, nth=nth, action="kill", **given).ended() == "signal 9"
+        assert case.reader_ask() in (template.old, template.new)
+        assert case.resume() in ("completed", "noop")
+        check(case, template)
+
+
+def raised(template: Template, name: str, when: str, nth: int, **given: object) -> None:
+    with template.case() as case, case.readers(template.old, template.new):
+        outcome = case.run(name=name, when=when, nth=nth, action="raise", **given).outcome()["outcome"]
+        assert outcome == "injected"
+        assert case.resume() in ("completed", "noop")
+        check(case, template)
+
+
+def stopped(template: Template, name: str, when: str, nth: int, **given: object) -> None:
+    with template.case() as case, case.readers(template.old, template.new):
+        sleeper = case.run(name=name, when=when, nth=nth, action="stop", **given)
+        assert sleeper.ended(stopped=True) == "stopped"
+        assert case.reader_ask() in (template.old, template.new)
+        assert case.resume() in ("completed", "noop")
+        sleeper.wake()
+        assert sleeper.outcome()["outcome"] in CLEAN
+        check(case, template)
+
+
+def test_the_matrix_knows_every_effect_of_a_run(template: Template) -> None:
+    """A new durable effect fails here until it stands in the lists above, and so in the matrix."""
+    found = Counter(template.trace)
+    assert found.keys() == {*ONCE, *TWICE}
+    assert {name for name in found if found[name] > 1} == set(TWICE)
+    with template.case() as case:
+        troubled = Counter(case.run(troubled=True, lease_s=0.3).outcome()["trace"])
+    assert troubled.keys() == {*ONCE, *TWICE, *TROUBLE}
+
+
+def test_every_write_block_of_the_product_is_known() -> None:
+    """Labels at the call sites; a unit's own block has its stage's name."""
+    labels: set[str] = set()
+    for path in Path(pipeline.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "transaction":
+                labels |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+    assert {f"ledger.{label}" for label in labels - OTHER_FLOWS} <= {*ONCE, *TWICE, *TROUBLE}
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize(("name", "nth"), HITS)
+def test_killed(template: Template, name: str, nth: int, when: str) -> None:
+    killed(template, name, when, nth)
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize(("name", "nth"), HITS)
+def test_an_exception(template: Template, name: str, nth: int, when: str) -> None:
+    raised(template, name, when, nth)
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize(("name", "nth"), HITS)
+def test_asleep_past_the_lease(template: Template, name: str, nth: int, when: str) -> None:
+    """Whoever wakes up finds the work done by another and harms nothing."""
+    stopped(template, name, when, nth)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_killed_at_any_later_hit(template: Template, shard: int) -> None:
+    seen: Counter[str] = Counter()
+    later = []
+    for name in template.trace:
+        seen[name] += 1
+        if seen[name] > 2:  # the first two have tests of their own
+            later += [(name, when, seen[name]) for when in WHEN]
+    for name, when, nth in later[shard::SHARDS]:
+        killed(template, name, when, nth)
+
+
+@pytest.mark.parametrize("hit", [killed, raised, stopped])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("name", TROUBLE)
+def test_in_trouble(template: Template, name: str, when: str, hit: object) -> None:
+    """A heartbeat beside the work, and a unit handed back because its model did not answer."""
+    if (name, hit) == ("ledger.heartbeat", raised):
+        with template.case() as case:  # another thread than the run's: what becomes of the run is checked, not how it ends
+            case.run(name=name, when=when, action="raise", troubled=True, lease_s=0.3).outcome()
+            case.resume()
+            check(case, template)
+    else:
+        hit(template, name, when, 1, troubled=True, lease_s=0.3)  # type: ignore[operator]
