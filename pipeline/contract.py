@@ -5,7 +5,7 @@ Mapped here and nowhere else; values that the contract leaves open are those of 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from typing import Any
 from pipeline.fingerprint import canonical_json, content_hash
 from pipeline.ledger import RUN_ACTIVE, ContextRow, RunRow, Session, StageSummary
 from pipeline.ports import Ports
-from pipeline.types import ContextSlug, Namespace, SourcePath
+from pipeline.types import ContextSlug, SourcePath
 
 FAILED_SOURCES_MAX = 100
 """Failed sources listed in an output; the whole list then stands in a run file."""
 
 SAMPLE_QUERIES_MAX = 5
-SAMPLE_RECORDS = 40
+SAMPLE_RECORDS = 20
 """Records looked at to make sample queries."""
 
 PAGE_ROWS = 1000
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 def timestamp(seconds: float) -> str:
     """RFC 3339, UTC, milliseconds."""
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    moment = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -174,17 +174,17 @@ def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
 
 
 def _sample_queries(ports: Ports, run: RunRow) -> list[str]:
-    """Questions from the corpus's own headings and titles; the same corpus gives the same ones."""
+    """Questions from the corpus's own headings and titles, one a source; the same corpus gives the same ones."""
     with ports.ledger.read() as session:
-        page = session.records.page_at(run.context, run.number, "", SAMPLE_RECORDS)
-    by_space: dict[Namespace, list[Any]] = {}
-    for record in page:
-        by_space.setdefault(record.namespace, []).append(record.id)
+        records = session.records.openings(run.context, run.number, SAMPLE_RECORDS)
+    chosen = {record.path: record for record in sorted(records, key=lambda r: r.position)}
     questions: dict[str, None] = {}
-    for namespace, ids in sorted(by_space.items()):
-        for metadata in ports.index(run.context).fetch(namespace, ids, vectors=False, metadata=True).metadata:
-            questions.setdefault(_question(metadata), None)
-    return list(questions)[:SAMPLE_QUERIES_MAX]
+    for record in chosen.values():
+        stored = ports.index(run.context).fetch(record.namespace, [record.id], vectors=False, metadata=True)
+        questions.update((_question(metadata), None) for metadata in stored.metadata)
+        if len(questions) == SAMPLE_QUERIES_MAX:
+            break
+    return list(questions)
 
 
 def _question(metadata: Any) -> str:

@@ -125,10 +125,7 @@ def context_line(title: str, path: Sequence[str], budget: int) -> str:
 
 
 def _shared_metadata(facts: DocumentFacts) -> dict[str, MetadataValue]:
-    shared: dict[str, MetadataValue] = {}
-    for key, value in facts.metadata:
-        if key and key not in _RESERVED:
-            shared[key] = value
+    shared: dict[str, MetadataValue] = {k: v for k, v in facts.metadata if k and k not in _RESERVED}
     shared["title"] = facts.title
     shared["source_path"] = facts.path
     shared["filename"] = facts.path.rsplit("/", 1)[-1]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipeline import curate, publish
-from pipeline.errors import Conflict, PipelineError, Unavailable
+from pipeline.errors import Conflict, Unavailable
 from pipeline.ledger import RUN_ACTIVE, RunRow, UnitClaim
 from pipeline.ports import Ports
 from pipeline.retry import next_attempt
@@ -179,9 +179,9 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     with ports.ledger.read() as session:
         run = session.runs.get(started.run)
     assert run is not None
-    if run.state in RUN_ACTIVE and loop.error is not None:
-        raise loop.error
-    if loop.error is not None and not isinstance(loop.error, PipelineError):
+    # A run that ended under this process (cancelled, or finished by another) is an outcome, not a failure of this one.
+    echo = isinstance(loop.error, Conflict) and run.state not in RUN_ACTIVE
+    if loop.error is not None and not echo:
         raise loop.error
     return run
 
@@ -199,9 +199,7 @@ def curate_and_follow(ports: Ports, request: curate.CurateRequest, workers: int,
         if run.state == "noop" and last is not None and last.state == "completed":
             return last
         last = run
-        moved = run.state == "retired" or (
-            run.state == "abandoned" and not run.cancel_requested and "moved" in run.error
-        )
+        moved = run.state == "retired" or (run.state == "abandoned" and run.error == publish.MOVED)
         if not (started.resumed or moved):
             return run
     assert last is not None

@@ -1,0 +1,1 @@
+"""Adapters: one file, one port, one technology. Named in `pipeline.bootstrap` and nowhere else."""

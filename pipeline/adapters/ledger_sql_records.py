@@ -105,6 +105,10 @@ class SqlRecords:
             f"context = ? AND {_SEEN} AND id > ?", (slug, version, version, after), f"id LIMIT {int(limit)}"
         )
 
+    def openings(self, slug: ContextSlug, version: int, limit: int) -> tuple[RecordRow, ...]:
+        where = f"context = ? AND {_SEEN} AND position <= 1"
+        return self._select(where, (slug, version, version), f"id LIMIT {int(limit)}")
+
     def unplan(self, slug: ContextSlug, run: RunId, number: int, paths: Sequence[SourcePath]) -> None:
         for part in blocks(paths):
             where = f"context = ? AND added = ? AND path IN ({marks(len(part))})"

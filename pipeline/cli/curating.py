@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,6 +96,9 @@ def curate(
 @contextmanager
 def _stoppable(console: Console) -> Iterator[None]:
     """Ctrl-C says at once that it was heard; a second one doesn't wait for the work at hand."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
     pressed: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:

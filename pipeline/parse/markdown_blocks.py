@@ -101,6 +101,11 @@ def _interrupts(line: str) -> bool:
     return test is not None and len(line) - len(bare) < _INDENT and bool(test(line))
 
 
+def _is_table(header: str, delimiter: str) -> bool:
+    """Whether a delimiter row under a line makes it a table's header: equally many cells, a pipe, no code."""
+    return "|" in header and _columns(header) < _INDENT and _pipes(header) == _pipes(delimiter)
+
+
 def _are_references(lines: list[str]) -> bool:
     """Whether a paragraph is nothing but link definitions."""
     return lines[0].lstrip(" ").startswith("[") and all(_REFERENCE.match(line) for line in lines)
@@ -246,7 +251,7 @@ class _Scanner:
     def underlined(self, at: int, end: int) -> int:
         """What line `end` makes of the paragraph above it, a table or a setext heading; 0 if it's neither."""
         line = self.lines[end]
-        if _DELIMITER.match(line) and self.is_table(end):
+        if _DELIMITER.match(line) and _is_table(self.lines[end - 1], line):
             if end - 1 > at:
                 self.add("paragraph", at, end - 1)
             return self.table(end - 1)
@@ -255,10 +260,6 @@ class _Scanner:
             return 0
         title = plain(" ".join(part.strip() for part in self.lines[at:end]))
         return self.add("heading", at, end + 1, level=1 if underline.group(1)[0] == "=" else 2, title=title)
-
-    def is_table(self, delimiter: int) -> bool:
-        header = self.lines[delimiter - 1]
-        return "|" in header and _columns(header) < _INDENT and _pipes(header) == _pipes(self.lines[delimiter])
 
     def table(self, at: int) -> int:
         end = at + 2
