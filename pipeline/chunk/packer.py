@@ -64,56 +64,56 @@ class _Packer:
 
     def row(self, row: list[Atom]) -> None:
         """Emit the chunks of a row of atoms."""
-        todo = row[::-1]  # a stack: dividing an atom replaces its top
+        ahead = row[::-1]  # a stack: dividing an atom replaces its top
         taken: list[Atom] = []
         start = row[0].start if row else 0
-        while todo:
-            self.fill(start, taken, todo)
-            if not todo:
+        while ahead:
+            self.fill(start, taken, ahead)
+            if not ahead:
                 self.emit(start, taken[-1].end)
-            elif taken and not self.goes_on(start, taken, todo):
-                start, taken = self.close(start, taken, todo), []
-            elif not taken and start < todo[-1].start and self.fits(todo[-1].start, todo[-1].end):
-                start = todo[-1].start  # the overlap left no room for an atom that fits without it
-            elif finer := self.divide(start, todo[-1]):
-                todo[-1:] = finer[::-1]
+            elif taken and not self.goes_on(start, taken, ahead):
+                start, taken = self.close(start, taken, ahead), []
+            elif not taken and start < ahead[-1].start and self.fits(ahead[-1].start, ahead[-1].end):
+                start = ahead[-1].start  # the overlap left no room for an atom that fits without it
+            elif finer := self.divide(start, ahead[-1]):
+                ahead[-1:] = finer[::-1]
             elif taken:
-                start, taken = self.close(start, taken, todo), []
-            elif start < todo[-1].start:
-                start = todo[-1].start
+                start, taken = self.close(start, taken, ahead), []
+            elif start < ahead[-1].start:
+                start = ahead[-1].start
             else:
-                self.emit_grapheme(start, todo)
-                start = todo[-1].start if todo else start
+                self.emit_grapheme(start, ahead)
+                start = ahead[-1].start if ahead else start
 
-    def fill(self, start: int, taken: list[Atom], todo: list[Atom]) -> None:
-        """Move atoms from `todo` to `taken` while the chunk from `start` has room."""
+    def fill(self, start: int, taken: list[Atom], ahead: list[Atom]) -> None:
+        """Move atoms from `ahead` to `taken` while the chunk from `start` has room."""
         budget = self.budget(start)
         reach = self.measure.reach(start, budget)
         at = len(taken)
-        while todo and todo[-1].end <= reach:
-            taken.append(todo.pop())
+        while ahead and ahead[-1].end <= reach:
+            taken.append(ahead.pop())
         # `reach` is exact but for the lines at both ends, so a step or two settle it.
         while len(taken) > at and not self.within(start, taken[-1].end, budget):
-            todo.append(taken.pop())
-        while todo and self.within(start, todo[-1].end, budget):
-            taken.append(todo.pop())
+            ahead.append(taken.pop())
+        while ahead and self.within(start, ahead[-1].end, budget):
+            taken.append(ahead.pop())
 
-    def goes_on(self, start: int, taken: list[Atom], todo: list[Atom]) -> bool:
+    def goes_on(self, start: int, taken: list[Atom], ahead: list[Atom]) -> bool:
         """Whether the next atom, which doesn't fit, is divided to fill this chunk rather than left for the next."""
         if all(one.leads for one in taken):
             return True
-        if self.fits(todo[-1].start, todo[-1].end):
+        if self.fits(ahead[-1].start, ahead[-1].end):
             return False
         # It has to be divided anyway: begin it here if this chunk would be left more than half empty.
         return self.measure.count(start, taken[-1].end) * 2 < self.budget(start)
 
-    def close(self, start: int, taken: list[Atom], todo: list[Atom]) -> int:
+    def close(self, start: int, taken: list[Atom], ahead: list[Atom]) -> int:
         """Emit what was taken, but for leads at its end; the start of the next chunk."""
         if not all(one.leads for one in taken):
             while taken[-1].leads:
-                todo.append(taken.pop())
+                ahead.append(taken.pop())
         self.emit(start, taken[-1].end)
-        return self.overlap_start(start, taken, todo[-1])
+        return self.overlap_start(start, taken, ahead[-1])
 
     def divide(self, start: int, one: Atom) -> list[Atom]:
         """The atom in two or more pieces; empty if only a cut by size is left and none fits the chunk from `start`."""
@@ -155,9 +155,9 @@ class _Packer:
             cut = self.graphemes.floor(cut - 1)
         return max(cut, 0) if cut > one.start else 0
 
-    def emit_grapheme(self, start: int, todo: list[Atom]) -> None:
+    def emit_grapheme(self, start: int, ahead: list[Atom]) -> None:
         """Emit the first grapheme of the next atom, which no budget divides; the rest of the atom stays."""
-        one = todo.pop()
+        one = ahead.pop()
         first = start
         while self.text[first].isspace() and self.graphemes.is_boundary(first + 1):
             first += 1
@@ -165,7 +165,7 @@ class _Packer:
         self.emit(first, end, oversize=not self.fits(first, end))
         rest = atoms.trim(self.text, end, one.end)
         if rest is not None:
-            todo.append(Atom(*rest, kind=one.kind, level=one.level))
+            ahead.append(Atom(*rest, kind=one.kind, level=one.level))
 
     def overlap_start(self, start: int, taken: list[Atom], following: Atom) -> int:
         """The start of the next chunk: that of `following`, or earlier by at most `overlap` tokens.

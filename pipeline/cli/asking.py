@@ -10,7 +10,7 @@ import typer
 
 from pipeline import contexts, publish
 from pipeline.cli.invocation import Invocation, invocation
-from pipeline.cli.options import AsJson, ContextName, source_names
+from pipeline.cli.options import AsJson, ContextName, slug_of, source_names, text_of
 from pipeline.console import counted
 from pipeline.errors import RejectedInput
 from pipeline.filters import Filter, parse_filter
@@ -53,8 +53,8 @@ def query(
 
     call = invocation(context, as_json=as_json)
     prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
-    question = Question(text, k, mode, prefixes, _filter(filter_text), version)
-    answer = search(call.ports, ContextSlug(name), question)
+    question = Question(text_of(text), k, mode, prefixes, _filter(text_of(filter_text)), version)
+    answer = search(call.ports, slug_of(name), question)
     if as_json:
         hits = [_hit(rank, result, answer.version) for rank, result in enumerate(answer.results, 1)]
         call.console.document({"context": name, "version": answer.version, "mode": mode, "hits": hits})
@@ -138,7 +138,7 @@ def chunks(
 ) -> int:
     """List every chunk of a context, or of one source, with its text and place."""
     call = invocation(context, as_json=as_json)
-    slug = ContextSlug(name)
+    slug = slug_of(name)
     held = contexts.pin(call.ports, slug, version=version, seconds=HOLD_S)
     try:
         files = _files(call, slug, held.version, source)

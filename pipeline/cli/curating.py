@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.cli.invocation import Invocation, invocation
-from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest
+from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest, slug_of, text_of
 from pipeline.console import Console, duration
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
@@ -150,7 +150,7 @@ def _open(call: Invocation, what: str, name: str) -> ContextSlug:
         raise RejectedInput(
             "usage", "nothing to curate was named", remedy="give a folder or a context: lamina curate PATH|CONTEXT"
         )
-    slug = ContextSlug(what or name)
+    slug = slug_of(what or name)
     if _known(call.ports, slug) is None:
         with call.ports.ledger.read() as session:
             known = ", ".join(row.slug for row in session.contexts.list()) or "none yet"
@@ -297,7 +297,7 @@ def cancel(
     from pipeline import curate as flow  # noqa: PLC0415  # brings the stages and their libraries
 
     call = invocation(context, as_json=as_json)
-    ended = flow.cancel(call.ports, RunId(run))
+    ended = flow.cancel(call.ports, RunId(text_of(run)))
     if as_json:
         call.console.document({"run": ended.id, "context": ended.context, "state": ended.state})
     elif ended.state == "abandoned":

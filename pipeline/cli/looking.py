@@ -9,11 +9,11 @@ import typer
 
 from pipeline import contract, publish
 from pipeline.cli.invocation import Invocation, invocation
-from pipeline.cli.options import AsJson, ContextName
+from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import Rows, amount, bytes_text, duration, moment
 from pipeline.errors import RejectedInput
 from pipeline.ledger import RunRow, StageSummary
-from pipeline.types import ContextSlug, RunId
+from pipeline.types import RunId
 
 
 def contexts(context: typer.Context, *, as_json: AsJson = False) -> int:
@@ -68,8 +68,8 @@ def runs(
     """List the runs of a context, newest first."""
     call = invocation(context, as_json=as_json)
     with call.ports.ledger.read() as session:
-        publish.require_context(session, ContextSlug(name))
-        held = session.runs.list(ContextSlug(name), limit)
+        publish.require_context(session, slug_of(name))
+        held = session.runs.list(slug_of(name), limit)
     if as_json:
         call.console.document({"context": name, "runs": [_run(row) for row in held]})
     else:
@@ -126,7 +126,7 @@ def show(
 
     call = invocation(context, as_json=as_json)
     with call.ports.ledger.read() as session:
-        row = session.runs.get(RunId(run))
+        row = session.runs.get(RunId(text_of(run)))
         if row is None:
             raise RejectedInput("no_run", f"there is no run {run}", remedy="see: lamina runs CONTEXT")
         summary = session.units.summary(row.id)
@@ -191,7 +191,7 @@ def ledger(context: typer.Context, name: ContextName, *, as_json: AsJson = False
     """Show what is live in a context, source by source."""
     call = invocation(context, as_json=as_json)
     with call.ports.ledger.read() as session:
-        held = publish.require_context(session, ContextSlug(name))
+        held = publish.require_context(session, slug_of(name))
         state = contract.curation_state(session, held)
     if as_json:
         call.console.document(state)

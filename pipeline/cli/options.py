@@ -28,6 +28,16 @@ _DURATION = re.compile(r"(\d{1,9}(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+def text_of(typed: str) -> str:
+    """Typed text as valid Unicode, for everything but file names: bytes that aren't UTF-8 have no meaning there."""
+    return typed.encode("utf-8", "replace").decode("utf-8")
+
+
+def slug_of(typed: str) -> ContextSlug:
+    """Typed text as the name of a context that is to be there; looking it up tells whether it is."""
+    return ContextSlug(text_of(typed))
+
+
 def seconds_of(text: str) -> float:
     """A duration such as 90s, 15m, 2h or 7d in seconds.
 
@@ -49,7 +59,7 @@ def pairs_of(texts: Iterable[str]) -> dict[str, str]:
         RejectedInput: one of them has no `=`, or a key comes twice with different values.
     """
     out: dict[str, str] = {}
-    for text in texts:
+    for text in map(text_of, texts):
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise RejectedInput(
@@ -64,7 +74,7 @@ def source_names(text: str) -> tuple[SourcePath, ...]:
     """What a typed source path may stand for: the raw file name, and the form in which the ledger writes it."""
     tidy = os.path.normpath(text) if text else ""
     raw = encode_path(os.fsencode(tidy))
-    encoded = SourcePath(tidy.encode("utf-8", "replace").decode("utf-8"))
+    encoded = SourcePath(text_of(tidy))
     return tuple(dict.fromkeys((raw, encoded)))
 
 
@@ -109,4 +119,4 @@ def folder_slug(name: str, given: str) -> ContextSlug:
     """
     from pipeline import contexts  # noqa: PLC0415  # wanted by one verb
 
-    return contexts.checked_slug(given) if given else contexts.slug_from(name)
+    return contexts.checked_slug(text_of(given)) if given else contexts.slug_from(name)

@@ -8,7 +8,7 @@ import typer
 
 from pipeline import contexts, publish, staging
 from pipeline.cli.invocation import Invocation, invocation
-from pipeline.cli.options import AsJson, ContextName
+from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import counted
 from pipeline.errors import RejectedInput
 from pipeline.types import ContextSlug
@@ -39,7 +39,7 @@ def add(
     out of it are not followed.
     """
     call = invocation(context, as_json=as_json)
-    slug = contexts.checked_slug(name)
+    slug = contexts.checked_slug(text_of(name))
     done = staging.add(call.ports, slug, _places(call, slug), paths, into=into, replace=replace)
     failed = [item for item in done if item.outcome == "failed"]
     if as_json:
@@ -73,7 +73,7 @@ def remove(
 ) -> int:
     """Take files out of a staged context. Queries go on finding them until the next curate."""
     call = invocation(context, as_json=as_json)
-    slug = ContextSlug(name)
+    slug = slug_of(name)
     removed = staging.remove(call.ports, slug, _places(call, slug), paths)
     if as_json:
         call.console.document({"context": name, "removed": list(removed)})
@@ -95,7 +95,7 @@ def delete(
 ) -> int:
     """Erase a context: its index, its versions and its staged files. A folder that is read in place is left alone."""
     call = invocation(context, as_json=as_json)
-    slug = contexts.checked_slug(name)
+    slug = contexts.checked_slug(text_of(name))
     folder = call.context_folder(slug)
     with call.ports.ledger.read() as session:
         held = session.contexts.get(slug)

@@ -8,15 +8,14 @@ import typer
 
 from pipeline import contexts, contract, publish
 from pipeline.cli.invocation import invocation
-from pipeline.cli.options import AsJson, ContextName, seconds_of
+from pipeline.cli.options import AsJson, ContextName, seconds_of, slug_of, text_of
 from pipeline.console import Rows, moment
-from pipeline.types import ContextSlug
 
 
 def versions(context: typer.Context, name: ContextName, *, as_json: AsJson = False) -> int:
     """List the versions of a context, newest first: which is live, and which can still be read or rolled back to."""
     call = invocation(context, as_json=as_json)
-    slug = ContextSlug(name)
+    slug = slug_of(name)
     now = call.ports.clock.now()
     with call.ports.ledger.read() as session:
         held = publish.require_context(session, slug)
@@ -71,7 +70,7 @@ def rollback(
     from pipeline import curate as flow  # noqa: PLC0415  # brings the stages and their libraries
 
     call = invocation(context, as_json=as_json)
-    run = flow.rollback(call.ports, ContextSlug(name), to)
+    run = flow.rollback(call.ports, slug_of(name), to)
     if as_json:
         call.console.document(
             {"context": name, "live_version": run.number, "previous_version": run.base_version, "run": run.id}
@@ -96,7 +95,7 @@ def pin(
 ) -> int:
     """Keep a version readable for a while, whatever is curated meanwhile."""
     call = invocation(context, as_json=as_json)
-    held = contexts.pin(call.ports, ContextSlug(name), version=version, seconds=seconds_of(duration))
+    held = contexts.pin(call.ports, slug_of(name), version=version, seconds=seconds_of(duration))
     if as_json:
         call.console.document(
             {"context": name, "pin": held.id, "version": held.version, "until": contract.timestamp(held.until)}
@@ -116,7 +115,7 @@ def unpin(
 ) -> int:
     """Let a pin go before its time."""
     call = invocation(context, as_json=as_json)
-    contexts.unpin(call.ports, ContextSlug(name), pin_id)
+    contexts.unpin(call.ports, slug_of(name), text_of(pin_id))
     if as_json:
         call.console.document({"context": name, "unpinned": pin_id})
     else:
