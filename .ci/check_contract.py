@@ -36,7 +36,7 @@ def main() -> int:
         (corpus / "bad.pdf").write_bytes(b"%PDF-1.4\nnot a pdf")
         run = lamina(home, "curate", str(corpus), "--set", "embedder=static")
         runs = lamina(home, "runs", "corpus")
-        shown = lamina(home, "show", runs[0]["id"])  # type: ignore[index]
+        shown = lamina(home, "show", runs["runs"][0]["run"])  # type: ignore[index]
         documents = [
             ("CurateRunOutput", run),
             ("CurateNoopOutput", lamina(home, "curate", str(corpus))),

@@ -94,25 +94,11 @@ def decode_sparse(data: bytes) -> SparseVectors:
     )
 
 
-def join_sparse(parts: Sequence[SparseVectors]) -> SparseVectors:
-    """Several batches as one, in order."""
-    lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
-    return SparseVectors(
-        np.cumsum(lengths, dtype=np.int64),
-        np.concatenate([np.zeros(0, np.uint32), *(part.indices for part in parts)]),
-        np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
-    )
-
-
-def take_sparse(vectors: SparseVectors, rows: Sequence[int]) -> SparseVectors:
-    """Some rows of a batch, in the order asked for."""
-    parts = [vectors.row(i) for i in rows]
-    lengths = np.array([0, *(len(indices) for indices, _ in parts)], dtype=np.int64)
-    return SparseVectors(
-        np.cumsum(lengths, dtype=np.int64),
-        np.concatenate([np.zeros(0, np.uint32), *(indices for indices, _ in parts)]),
-        np.concatenate([np.zeros(0, np.float32), *(values for _, values in parts)]),
-    )
+def take_sparse(vectors: SparseVectors, start: int, stop: int) -> SparseVectors:
+    """Rows [start, stop) of a batch."""
+    indptr = vectors.indptr[start : stop + 1]
+    lo, hi = int(indptr[0]), int(indptr[-1])
+    return SparseVectors(indptr - lo, vectors.indices[lo:hi], vectors.values[lo:hi])
 
 
 def empty_sparse(rows: int) -> SparseVectors:

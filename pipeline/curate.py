@@ -124,11 +124,12 @@ def start(ports: Ports, request: CurateRequest) -> Started:
     _require_root(ports, context)
     manifest, recipe = resolve(ports, request, live)
     with ports.ledger.transaction("claim") as session:
-        taken = _take_over(ports, session, request, manifest, recipe)
-        if taken is not None:
-            return taken
-        context = publish.require_context(session, request.context)
-        return _create(ports, session, context, request, manifest, recipe)
+        started = _take_over(ports, session, request, manifest, recipe)
+        if started is None:
+            context = publish.require_context(session, request.context)
+            started = _create(ports, session, context, request, manifest, recipe)
+    publish.refresh_view(ports, request.context)  # a crash between a pointer move and this leaves the folder behind
+    return started
 
 
 def _require_root(ports: Ports, context: ContextRow) -> None:
@@ -306,7 +307,9 @@ def run_claim(
     except PipelineError as error:
         if error.code != "stale_fence" and not _hand_back(ports, claim, error):
             # Whoever holds the run by now may have taken away what this unit was looking at: its find means nothing.
-            raise Conflict("stale_fence", f"unit {claim.stage}/{claim.batch} belongs to another worker by now") from error
+            raise Conflict(
+                "stale_fence", f"unit {claim.stage}/{claim.batch} belongs to another worker by now"
+            ) from error
         raise
 
 

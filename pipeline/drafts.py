@@ -26,8 +26,11 @@ from pipeline.types import Chunk, ContextSlug, LogicalId, Metadata, MetadataValu
 METADATA_BYTES_MAX = 40_000
 """Pinecone's limit for one record's metadata; held here so that a deployment can move."""
 
-UTF8_BYTES_MAX = 4
-"""Bytes of one character at most."""
+UTF8_BYTES_MAX = 6
+"""Bytes of one character in JSON at most: a control character is written as an escape."""
+
+FIELD_CHARS = 64
+"""Room for a number, or for a field's name and punctuation."""
 
 SEPARATOR = " > "
 """Between the parts of a heading path, in context lines and in `section_path`."""
@@ -114,7 +117,8 @@ def context_line(title: str, path: Sequence[str], budget: int) -> str:
     text = SEPARATOR.join(part for part in parts if part)
     if not text or budget <= 0:
         return ""
-    if len(text.encode()) > budget and tokens.count(text) > budget:  # a token is one byte at least
+    # A token is a byte at least, so a short line needs no counting.
+    if len(text.encode()) > budget and tokens.count(text) > budget:
         starts = tokens.boundaries(text)
         at = int(starts[len(starts) - budget])
         # A suffix of whole tokens may count one more by itself, as the pieces at its start join otherwise.
@@ -165,9 +169,15 @@ _RESERVED = frozenset(
 """Names that a document's own metadata can't take."""
 
 
+def _characters(value: MetadataValue) -> int:
+    if isinstance(value, str):
+        return len(value) + FIELD_CHARS
+    return sum(len(part) + FIELD_CHARS for part in value) if isinstance(value, tuple) else FIELD_CHARS
+
+
 def _fit(metadata: dict[str, MetadataValue]) -> dict[str, MetadataValue]:
     """Drop a document's own fields, largest first, until the record fits; the fixed fields and the text stay."""
-    if len(str(metadata)) * UTF8_BYTES_MAX < METADATA_BYTES_MAX:
+    if sum(_characters(value) for value in metadata.values()) * UTF8_BYTES_MAX < METADATA_BYTES_MAX:
         return metadata
     while len(json.dumps(metadata, ensure_ascii=False).encode()) > METADATA_BYTES_MAX:
         own = [key for key in metadata if key not in _RESERVED]

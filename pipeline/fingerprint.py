@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from uuid import UUID, uuid5
+from functools import lru_cache
+from uuid import UUID
 
 from pipeline.types import ContextSlug, LogicalId, RecordId, SourcePath
 
 NAMESPACE_LAMINA = UUID("6f1c0c55-5d6d-5f6c-9a55-1d2f64a7f6a3")
 """Root of every UUIDv5 that Lamina derives; never changes."""
+
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 Part = bytes | str | int | bool | None
 
@@ -31,7 +34,7 @@ def fingerprint(*parts: Part) -> str:
 
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no spaces, non-ASCII kept: equal values give equal text."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def content_hash(data: bytes) -> str:
@@ -46,9 +49,19 @@ def text_hash(text: str) -> str:
 
 def chunk_logical_id(context: ContextSlug, path: SourcePath, text_digest: str, ordinal: int) -> LogicalId:
     """UUIDv5 of (context, source path, text hash, occurrence ordinal): the same passage keeps its id across runs."""
-    return LogicalId(str(uuid5(NAMESPACE_LAMINA, canonical_json(["chunk", context, path, text_digest, ordinal]))))
+    return LogicalId(_uuid5(_CANONICAL.encode(("chunk", context, path, text_digest, ordinal))))
 
 
+def _uuid5(name: str) -> str:
+    """RFC 9562 §5.5 under our namespace; what `str(uuid.uuid5(...))` gives, at a third of its cost."""
+    raw = bytearray(hashlib.sha1(NAMESPACE_LAMINA.bytes + name.encode("utf-8"), usedforsecurity=False).digest()[:16])
+    raw[6] = raw[6] & 0x0F | 0x50
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+@lru_cache(maxsize=4096)
 def source_uid(path: SourcePath) -> str:
     """32 hex digits that stand for a path inside record ids."""
     return fingerprint("source", path)[:32]

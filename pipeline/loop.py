@@ -143,6 +143,9 @@ class _Loop:
                     gone = [claim for claim in fresh if not session.units.renew(claim, now + limits.lease_s)]
             except Unavailable:
                 continue  # the ledger is busy; the next beat comes well before the lease ends
+            except BaseException as error:  # noqa: BLE001  # without a heartbeat every lease would run out in silence
+                self._fail(error)
+                return
             with self.lock:
                 self.lost.update(gone if alive else self.held)
 

@@ -233,17 +233,27 @@ def cancel(session: Session, run: RunRow, now: float) -> str:
 
 def refresh_view(ports: Ports, slug: ContextSlug) -> bool:
     """Bring the knowledge folder to the live version, at the cost of what differs. False where names didn't fit."""
-    view = ports.view(slug)
-    with ports.ledger.read() as session:
-        live = require_context(session, slug).live_version
-        shown = view.shown()
-        row = session.versions.get(slug, shown)
-    if shown == live:
-        return True
-    view.begin()
-    if shown and (row is None or not row.readable):  # cut short, or shown for so long that its files were reclaimed
-        view.clear()
-        shown = 0
+    view, whole = ports.view(slug), True
+    while True:  # again where the pointer moved meanwhile: this process may have slept and written over somebody's work
+        with ports.ledger.read() as session:
+            live = require_context(session, slug).live_version
+            shown = view.shown()
+            row = session.versions.get(slug, shown)
+        if shown == live:
+            return whole
+        view.begin()
+        try:
+            if shown and (row is None or not row.readable):  # cut short, or its files were reclaimed since
+                view.clear()
+                shown = 0
+            whole = _show_changes(ports, slug, shown, live)
+        except BaseException:
+            view.begin()  # whatever anybody has marked since: what stands there now isn't a whole version
+            raise
+        view.end(live)
+
+
+def _show_changes(ports: Ports, slug: ContextSlug, shown: int, live: int) -> bool:
     whole, after = True, ""
     while True:
         with ports.ledger.read() as session:
@@ -253,10 +263,8 @@ def refresh_view(ports: Ports, slug: ContextSlug) -> bool:
             page = tuple(row for row in page if row.path != page[-1].path)
         whole &= _show(ports, slug, page, live)
         if not full:
-            break
+            return whole
         after = page[-1].path
-    view.end(live)
-    return whole
 
 
 def _show(ports: Ports, slug: ContextSlug, page: tuple[FileRow, ...], live: int) -> bool:

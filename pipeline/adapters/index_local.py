@@ -275,7 +275,8 @@ def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    db.execute(f"PRAGMA mmap_size = {1 << 30}")
+    # No memory map: mapped pages count as this process's memory, which must not grow with the corpus.
+    db.execute("PRAGMA mmap_size = 0")
     return db
 
 

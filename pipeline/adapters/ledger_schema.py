@@ -81,7 +81,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
-CONTEXT_TABLES = ("source", "stat", "source_removed", "record", "file", "version", "move", "term_count", "pin", "tombstone")
+CONTEXT_TABLES = (
+    "source",
+    "stat",
+    "source_removed",
+    "record",
+    "file",
+    "version",
+    "move",
+    "term_count",
+    "pin",
+    "tombstone",
+)
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 
 RUN_TABLES = ("unit", "work", "removal")

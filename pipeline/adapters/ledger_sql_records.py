@@ -89,7 +89,8 @@ class SqlRecords:
     def plans_anything(self, slug: ContextSlug, run: RunId, number: int) -> bool:
         found = [self._db.one("SELECT 1 FROM removal WHERE run = ? LIMIT 1", (run,))]
         found += [
-            self._db.one(f"SELECT 1 FROM {table} WHERE context = ? AND added = ? LIMIT 1", (slug, number)) for table in _KEYED
+            self._db.one(f"SELECT 1 FROM {table} WHERE context = ? AND added = ? LIMIT 1", (slug, number))
+            for table in _KEYED
         ]
         return any(row is not None for row in found)
 

@@ -18,6 +18,9 @@ from typing import Final
 from pipeline.errors import Corruption, PipelineError, Unavailable
 from pipeline.ports import Clock
 
+CHECKPOINT_PAGES = 4000
+"""Pages of 4 KiB in the log before it is copied into the file: 16 MB, so that a bulk load syncs a quarter as often."""
+
 LAYOUT: Final = 1
 _KEYS_AT_ONCE: Final = 500
 """Keys in one statement."""
@@ -147,6 +150,7 @@ def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return db
 
 

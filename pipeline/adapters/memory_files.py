@@ -32,7 +32,9 @@ class MemorySourceTree:
         if path not in self.files:
             raise RejectedInput("vanished", f"{path} went away while the run was under way")
         if len(self.files[path]) > limit_bytes:
-            raise RejectedInput("too_large", f"{path} has {len(self.files[path])} bytes, more than the {limit_bytes} that are read")
+            raise RejectedInput(
+                "too_large", f"{path} has {len(self.files[path])} bytes, more than the {limit_bytes} that are read"
+            )
         return self.files[path], self._stat(path)
 
     def _stat(self, path: SourcePath) -> SourceStat:

@@ -118,16 +118,22 @@ class LocalSourceTree:
         """Whole bytes and the state they were read under; a file that moves meanwhile is read again."""
         real = os.path.realpath(os.path.join(self._root, decode_path(path)))  # noqa: PTH118
         if not _within(real, os.path.realpath(self._root)):
-            raise RejectedInput("vanished", f"{path} leads out of the source folder", remedy="replace the link by the file")
+            raise RejectedInput(
+                "vanished", f"{path} leads out of the source folder", remedy="replace the link by the file"
+            )
         try:
             for _ in range(READ_TRIES):
                 data, before, after = _read_once(real, path, limit_bytes)
                 if before == after and len(data) == before.size:
                     return data, before
         except FileNotFoundError as error:
-            raise RejectedInput("vanished", f"{path} went away while the run was under way", remedy="run again") from error
+            raise RejectedInput(
+                "vanished", f"{path} went away while the run was under way", remedy="run again"
+            ) from error
         except OSError as error:
-            raise RejectedInput("unreadable", f"can't read {path}: {error.strerror}", remedy="give read permission, or leave it out") from error
+            raise RejectedInput(
+                "unreadable", f"can't read {path}: {error.strerror}", remedy="give read permission, or leave it out"
+            ) from error
         raise RejectedInput("changing", f"{path} is being written all the time", remedy="run again when it has settled")
 
 

@@ -69,7 +69,7 @@ def templates(
             call.console.document(catalog)
         else:
             call.console.table(
-                ("id", "name", "description"), [(t["id"], t["name"], t["description"]) for t in catalog["templates"]]
+                ("id", "name", "description"), [(t["id"], t["label"], t["description"]) for t in catalog["templates"]]
             )
             call.console.line()
             call.console.line("print one with: lamina manifest templates ID")

@@ -19,23 +19,18 @@ def embed_sparse(job: Job) -> Outcome:
     return Outcome(size=job.claim.size)
 
 
-def sparse_for(job: Job, sources: Sequence[PlannedSource]) -> dict[str, SparseVectors]:
-    """Sparse vectors of each source's written records, by path, in their order."""
+def sparse_for(job: Job, sources: Sequence[PlannedSource]) -> SparseVectors:
+    """Sparse vectors of the batch's written records, in order, from the memo or encoded again."""
+    items = [p for source in sources for p in source.written]
     if not job.keyword:
-        return {s.row.path: empty_sparse(len(s.written)) for s in sources}
+        return empty_sparse(len(items))
     encoder = job.recipe.encoder()
-    keys = {s.row.path: fingerprint("sparse", encoder.identity, *(p.embed_digest for p in s.written)) for s in sources}
-    held = job.ports.memo.get_many(sorted(set(keys.values())))
-    out: dict[str, SparseVectors] = {}
-    fresh: dict[str, bytes] = {}
-    for source in sources:
-        path, key = source.row.path, keys[source.row.path]
-        if key in held:
-            out[path] = decode_sparse(held[key])
-        else:
-            job.keep_going()
-            out[path] = encoder.encode([p.embed_text for p in source.written])
-            fresh[key] = encode_sparse(out[path])
-        job.report(len(source.written))
-    job.ports.memo.put_many(fresh)
-    return out
+    # One entry a batch: a resumed run has the same batches, and an edited source is cheaper to encode than to look up.
+    key = fingerprint("sparse", encoder.identity, *(p.embed_digest for p in items))
+    held = job.ports.memo.get_many([key]).get(key)
+    if held is not None:
+        return decode_sparse(held)
+    vectors = encoder.encode([p.embed_text for p in items])
+    job.ports.memo.put_many({key: encode_sparse(vectors)})
+    job.report(len(items))
+    return vectors

@@ -20,7 +20,7 @@ from pipeline.ports import Ports
 from pipeline.recipe import Recipe
 from pipeline.types import ContextSlug, Namespace
 
-DRAFT_CACHE_CHARS = 8_000_000
+DRAFT_CACHE_CHARS = 4_000_000
 """Characters of drafts kept between the stages of a batch; a miss only costs decoding the memo entry again."""
 
 

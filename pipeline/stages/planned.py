@@ -42,7 +42,21 @@ class PlannedSource:
 
 
 def planned(job: Job) -> tuple[PlannedSource, ...]:
-    """Every source of the batch that adds records, in path order."""
+    """Every source of the batch that adds records, in path order.
+
+    Once the dense stage has passed, a batch's plan doesn't change any more, and is kept for the stages behind it.
+    """
+    key = f"planned|{job.run.id}|{job.claim.batch}"
+    held = job.cache.get(key) if job.claim.stage != "embed_dense" else None
+    if isinstance(held, tuple):
+        return held
+    found = _load(job)
+    if job.claim.stage != "embed_dense":
+        job.cache.put(key, found, sum(len(p.embed_text) for source in found for p in source.written) // 8)
+    return found
+
+
+def _load(job: Job) -> tuple[PlannedSource, ...]:
     with job.ports.ledger.read() as session:
         rows = session.work.batch(job.run.id, job.claim.batch)
         added: dict[SourcePath, list[RecordRow]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.codec import join_sparse, take_sparse
+from pipeline.codec import take_sparse
 from pipeline.drafts import listing
 from pipeline.errors import Corruption
 from pipeline.ledger import RecordRow
@@ -24,14 +24,13 @@ def upsert(job: Job) -> Outcome:
     """Write the batch's records and files."""
     sources = planned(job)
     _write_files(job)
-    sparse = sparse_for(job, sources)
+    vectors = sparse_for(job, sources)
     written = [p for s in sources for p in s.written]
-    vectors = join_sparse([sparse[s.row.path] for s in sources])
     copied = [r for s in sources for r in s.copied]
     block = job.ports.limits.upsert_records
     for at in range(0, len(written), block):
-        part = list(range(at, min(at + block, len(written))))
-        _write(job, [written[i] for i in part], take_sparse(vectors, part))
+        part = written[at : at + block]
+        _write(job, part, take_sparse(vectors, at, at + len(part)))
     for at in range(0, len(copied), block):
         _copy(job, copied[at : at + block])
     return Outcome(size=0)

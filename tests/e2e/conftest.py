@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.cli.app import run
+
+CONTRACT = Path(__file__).parents[3] / "shared" / "spec" / "contract.py"
 
 GUIDE = """# Otter guide
 
@@ -25,6 +29,18 @@ Otters eat fish twice a day, at dawn and at dusk.
 The pond is drained on the first Monday of the month.
 """
 DAMS = "# Beavers\n\nBeavers build dams of branches and mud.\n"
+
+
+@cache
+def contract() -> Any:
+    """The contract's own checker, with its document read once."""
+    spec = importlib.util.spec_from_file_location("contract", CONTRACT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    setattr(module, "load_spec", cache(module.load_spec))  # noqa: B010  # the module is nobody's type
+    return module
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,11 @@ class Lamina:
         assert ended.status == 0, ended
         return ended.document
 
+    def holds(self, name: str, document: object) -> None:
+        """The document is what the contract calls `name`; not asked where the contract isn't at hand."""
+        if CONTRACT.exists():
+            assert contract().validate(name, document) == []
+
     def write(self, path: str, content: str | bytes) -> Path:
         """A file below the test's folder."""
         place = self.folder / path
@@ -93,3 +114,18 @@ class Lamina:
 @pytest.fixture
 def lamina(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lamina:
     return Lamina(tmp_path, lambda: tuple(capsys.readouterr()))  # type: ignore[arg-type,return-value]
+
+
+@pytest.fixture(scope="session")
+def curated_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once: context `zoo` curated from a folder, context `held` with one staged file, never curated."""
+    held = Lamina(tmp_path_factory.mktemp("curated"), lambda: ("", ""))
+    assert held("curate", held.zoo()).status == 0
+    assert held("add", "held", held.write("a.md", "held\n")).status == 0
+    return held.folder
+
+
+@pytest.fixture
+def curated(curated_folder: Path, capsys: pytest.CaptureFixture[str]) -> Lamina:
+    """A deployment that tests only look at."""
+    return Lamina(curated_folder, lambda: tuple(capsys.readouterr()))  # type: ignore[arg-type,return-value]

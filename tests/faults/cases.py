@@ -28,7 +28,7 @@ from pipeline.types import Embedding, SourcePath
 
 TESTS = Path(__file__).parent.parent
 RAM = Path("/dev/shm")  # where it exists, the syncs of hundreds of runs cost nothing
-POLL_S = 0.003
+POLL_S = 0.01
 
 Shown = frozenset[tuple[str, str]]
 """(source path, text) of everything that a query finds."""
@@ -117,6 +117,8 @@ class Template:
         with self.case() as case:
             self.trace = case.run().outcome()["trace"]
             self.facts = case.facts()
+            assert case.run(flow="force").outcome()["outcome"] == "completed"
+            self.third = case.facts()
         self.new = self.facts.shown
         assert self.old != self.new
 
@@ -140,14 +142,18 @@ class Case:
     """One home, from the crash to its end."""
 
     def __init__(self, server: Server, home: Path) -> None:
+        """Open a home that stands."""
         self._server, self.home = server, home
         self.ports = open_ports(home)
         self._numbers = itertools.count()
+        self._pids: list[int] = []
 
     def run(self, **given: object) -> Child:
         """Start a process that curates; `given` says where it is hit."""
         answer = self.home / f"answer-{next(self._numbers)}.json"
-        return Child(self._server, int(self._server.ask("fork", home=str(self.home), answer=str(answer), **given)["pid"]), answer)
+        pid = int(self._server.ask("fork", home=str(self.home), answer=str(answer), **given)["pid"])
+        self._pids.append(pid)
+        return Child(self._server, pid, answer)
 
     def let_leases_run_out(self) -> None:
         self.ports.clock.advance(LEASE_S + 1)
@@ -186,7 +192,7 @@ class Case:
         finally:
             stop.set()
             thread.join()
-        kinds = ["old" if answer == old else "new" if answer == new else answer for answer in seen]
+        kinds = ["new" if answer == new else "old" if answer == old else answer for answer in seen]
         assert [kind for kind, _ in itertools.groupby(kinds)] in (["old", "new"], ["new"]), kinds
 
     # ---------------------------------------------------------------- the end state
@@ -227,7 +233,7 @@ class Case:
             vectors=stored.dense[order],
             sources=tuple((s.path, s.hash, s.seen_hash, s.status, s.code, s.chunks, s.fingerprint) for s in sources),
             files={f.path: objects.get(f.blob) for f in files},
-            knowledge=self._knowledge(),
+            knowledge=self.knowledge(),
             hashes={path: str(entry["hash"]) for path, entry in state["manifest"].items()},
             counts=dict(counts),
             shown=self.reader_ask(),
@@ -243,12 +249,13 @@ class Case:
             assert held == listed, "the index holds what the ledger doesn't list, or with other versions"
             assert want <= set(held), "the ledger lists what the index doesn't hold"
 
-    def _knowledge(self) -> dict[str, bytes]:
+    def knowledge(self) -> dict[str, bytes]:
+        """What the folder shows; it must be the live version's."""
         root = bootstrap.context_folder(bootstrap.Settings(home=self.home), SLUG) / "knowledge"
-        assert (root / ".lamina-version").read_text() == str(self._live())
+        assert (root / ".lamina-version").read_text() == str(self.live()), "the knowledge folder shows another version"
         return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file() and p.name[0] != "."}
 
-    def _live(self) -> int:
+    def live(self) -> int:
         with self.ports.ledger.read() as session:
             return publish.require_context(session, SLUG).live_version
 
@@ -259,6 +266,8 @@ class Case:
         return run.state, made
 
     def close(self) -> None:
+        for pid in self._pids:
+            self._server.ask("end", pid=pid)
         bootstrap.close(self.ports)
 
 

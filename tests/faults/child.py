@@ -5,6 +5,7 @@ It reads one JSON line a command and answers each with one JSON line. `python -m
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -13,18 +14,22 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from faults.deployment import EMBEDDER, MANIFEST, SLUG, follow, open_ports
+from faults.deployment import EMBEDDER, MANIFEST, SLUG, WHOLE, follow, open_ports
 from faults.wrappers import InjectedError, Points, faulty
 
+from pipeline import curate
 from pipeline.adapters import ledger_sqlite
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import PipelineError, Unavailable
+from pipeline.ledger import RunRow
 from pipeline.parse import parse_bytes
+from pipeline.ports import Ports
 from pipeline.recipe import default_recipe
 from pipeline.types import Embedding, SourcePath
 
@@ -44,8 +49,11 @@ class TroubledEmbedder:
     def embed(self, texts: Sequence[str]) -> Embedding:
         if self._first:
             self._first = False
+            self._points.armed = True  # from here to the refusal this thread holds no lock while the other one beats
+            before = self._points.trace.count("ledger.heartbeat")
             end = time.monotonic() + BEATEN_S
-            while self._points.trace.count("ledger.heartbeat") < 2 and time.monotonic() < end:
+            while self._points.trace.count("ledger.heartbeat") < before + 2 and not self._points.hit:
+                assert time.monotonic() < end, "no heartbeat"
                 time.sleep(0.002)
             raise Unavailable("busy", "the model did not answer", retry_after_ms=0)
         return EMBEDDER.embed(texts)
@@ -66,13 +74,15 @@ def warm() -> None:
 def case(given: dict[str, Any]) -> dict[str, object]:
     """Curate once in a forked process, hit where the case says."""
     points = Points(given.get("name", ""), given.get("when", ""), given.get("nth", 1), given.get("action", ""))
+    points.armed = not given.get("troubled")
     ledger_sqlite.BUSY_TIMEOUT_S = given.get("busy_s", ledger_sqlite.BUSY_TIMEOUT_S)
     try:
-        ports = open_ports(Path(given["home"]), sandbox=given.get("sandbox", False), lease_s=given.get("lease_s", 30.0))
+        more = {key: given[key] for key in ("sandbox", "lease_s", "keep") if key in given}
+        ports = open_ports(Path(given["home"]), **more)
         ports = faulty(ports, points)
         if given.get("troubled"):
             ports = replace(ports, embedders={"static": TroubledEmbedder(points)})
-        run = follow(ports)
+        run = FLOWS[given.get("flow", "curate")](ports)
     except InjectedError as error:
         return {"outcome": "injected", "error": str(error), "trace": points.trace}
     except PipelineError as error:
@@ -82,10 +92,20 @@ def case(given: dict[str, Any]) -> dict[str, object]:
     return {"outcome": run.state, "error": run.error, "trace": points.trace}
 
 
+FLOWS: dict[str, Callable[[Ports], RunRow]] = {
+    "curate": follow,
+    "force": lambda ports: follow(ports, WHOLE, force=True),
+    "rollback": lambda ports: curate.rollback(ports, SLUG, None),
+}
+
+
 def fork(given: dict[str, Any]) -> dict[str, object]:
     pid = os.fork()
     if pid == 0:
         signal.alarm(int(DEADLINE_S))  # even where nobody waits for it
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
         answer = case(given)
         Path(given["answer"]).write_text(json.dumps(answer))
         os._exit(0)
@@ -108,14 +128,25 @@ def wait(given: dict[str, Any]) -> dict[str, object]:
     return {"ended": "deadline"}
 
 
+def end(given: dict[str, Any]) -> dict[str, object]:
+    """Whatever became of it."""
+    with suppress(ChildProcessError):
+        if os.waitpid(given["pid"], os.WNOHANG) == (0, 0):
+            os.kill(given["pid"], signal.SIGKILL)
+            os.waitpid(given["pid"], 0)
+    return {}
+
+
 def wake(given: dict[str, Any]) -> dict[str, object]:
     os.kill(given["pid"], signal.SIGCONT)
     return {}
 
 
 def main() -> None:
-    commands: dict[str, Callable[[dict[str, Any]], dict[str, object]]] = {"fork": fork, "wait": wait, "wake": wake}
+    commands: dict[str, Callable[[dict[str, Any]], dict[str, object]]] = {"fork": fork, "wait": wait, "wake": wake, "end": end}
     warm()
+    gc.collect()
+    gc.freeze()  # so that a fork's collector doesn't copy what all of them share
     print("{}", flush=True)  # noqa: T201  # the protocol
     for line in sys.stdin:
         given = json.loads(line)

@@ -21,9 +21,12 @@ from pipeline.types import ContextSlug
 SLUG = ContextSlug("notes")
 EMBEDDER = StaticEmbedder()
 """One for the process and its forks: its weights are read-only."""
+PARSER = InProcessParser()
 
 LEASE_S = 30.0
 MANIFEST: Manifest = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 64, "overlap": 0}}}})
+WHOLE: Manifest = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}})
+"""Cuts the same sources otherwise: what a forced run under it makes shares hardly a record with what was there."""
 
 
 class SharedClock:
@@ -46,25 +49,24 @@ class SharedClock:
         self._shared[:8] = struct.pack("d", struct.unpack("d", self._shared[:8])[0] + seconds)
 
 
-def open_ports(home: Path, *, sandbox: bool = False, lease_s: float = LEASE_S) -> Ports:
-    """What `bootstrap.build` makes, on the case's own clock, with a model and parsers that need no start of their own."""
-    # One version is kept, so that the run's reclaim has something to erase.
-    limits = Limits(upsert_records=4, embed_texts=6, keep_versions=1, unit_attempts=50, lease_s=lease_s)
+def open_ports(home: Path, *, sandbox: bool = False, lease_s: float = LEASE_S, keep: int = 1) -> Ports:
+    """What `bootstrap.build` makes, on the case's own clock, with a model and parsers that need no start of their own.
+
+    One version is kept, unless told otherwise, so that a run's reclaim has something to erase.
+    """
+    limits = Limits(upsert_records=4, embed_texts=6, keep_versions=keep, unit_attempts=50, lease_s=lease_s)
     ports = bootstrap.build(Settings(home=home, embedder="static", workers=1, user="tester", limits=limits))
     return replace(
         ports,
         clock=SharedClock(home),
         embedders={"static": EMBEDDER},
-        parser=ports.parser if sandbox else InProcessParser(),
+        parser=ports.parser if sandbox else PARSER,
     )
 
 
-def request() -> curate.CurateRequest:
-    return curate.CurateRequest(SLUG, MANIFEST, settings={"embedder": "static"}, batch_size=3)
-
-
-def follow(ports: Ports) -> RunRow:
-    return loop.curate_and_follow(ports, request(), 1)
+def follow(ports: Ports, manifest: Manifest = MANIFEST, *, force: bool = False) -> RunRow:
+    request = curate.CurateRequest(SLUG, manifest, settings={"embedder": "static"}, batch_size=3, force=force)
+    return loop.curate_and_follow(ports, request, 1)
 
 
 def section(word: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,10 +25,13 @@ class Points:
     name: str = ""
     """`port.effect`; empty: only count."""
     when: str = ""
-    """before or after."""
+    """before or after; inside, for a process that falls asleep in a write block."""
     nth: int = 1
     action: str = ""
     """kill, raise or stop."""
+    armed: bool = True
+    """Hits count only while it is set."""
+    hit: bool = False
     trace: list[str] = field(default_factory=list)
     """Names in the order in which their effects were about to happen."""
     _seen: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -37,12 +40,13 @@ class Points:
     def at(self, name: str, when: str) -> None:
         """An effect is about to land, or has landed."""
         with self._lock:
-            self._seen[name, when] += 1
-            hit = (name, when, self._seen[name, when]) == (self.name, self.when, self.nth)
+            self._seen[name, when] += self.armed
+            hit = self.armed and (name, when, self._seen[name, when]) == (self.name, self.when, self.nth)
             if when == "before":
                 self.trace.append(name)
         if not hit:
             return
+        self.hit = True
         if self.action == "raise":
             raise InjectedError(f"{name}:{when}")
         # Sent to this very thread, so that not one more instruction of it runs.
@@ -76,8 +80,7 @@ class FaultLedger:
             self._points.at(name, "before")
         with self._inner.transaction(label) as session:
             yield session
-            if not asleep:
-                self._points.at(name, "before")
+            self._points.at(name, "inside" if asleep else "before")
         self._points.at(name, "after")
 
 
@@ -165,16 +168,3 @@ def faulty(ports: Ports, points: Points) -> Ports:
         view=lambda slug: FaultView(view(slug), points),
     )
 
-
-@dataclass
-class Calls:
-    """How often the expensive or writing calls of a deployment were made."""
-
-    made: Counter[str] = field(default_factory=Counter)
-
-    def counted(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
-        def run(*args: object, **more: object) -> object:
-            self.made[name] += 1
-            return call(*args, **more)
-
-        return run
