@@ -20,8 +20,8 @@ STARTED = time.perf_counter()
 
 from manifests import manifest_from  # noqa: E402
 from pipeline import bootstrap, contexts, loop, settings  # noqa: E402
-from pipeline.curate import CurateRequest  # noqa: E402
 from pipeline.fingerprint import encode_path, text_hash  # noqa: E402
+from pipeline.request import CurateRequest  # noqa: E402
 from pipeline.types import ContextSlug  # noqa: E402
 
 SLUG = ContextSlug("bench")

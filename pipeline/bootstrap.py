@@ -22,8 +22,8 @@ from pipeline.adapters.source_tree_local import LocalSourceTree
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
-from pipeline.ledger import ContextRow
 from pipeline.ports import DenseEmbedder, Ports
+from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
 

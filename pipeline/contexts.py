@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pipeline import publish
 from pipeline.errors import Conflict, RejectedInput
 from pipeline.fingerprint import fingerprint
-from pipeline.ledger import ContextRow, PinRow
 from pipeline.ports import Ports
+from pipeline.rows import ContextRow, PinRow
 from pipeline.types import ContextSlug
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.fingerprint import canonical_json, content_hash
-from pipeline.ledger import RUN_ACTIVE, ContextRow, RunRow, Session, StageSummary
+from pipeline.ledger import Session
 from pipeline.ports import Ports
+from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, StageSummary
 from pipeline.types import ContextSlug, SourcePath
 
 FAILED_SOURCES_MAX = 100

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pipeline.ledger import SourceRow, StatRow
 from pipeline.ports import SourceStat
+from pipeline.rows import SourceRow, StatRow
 
 RACY_S = 2.0
 """Rest that a file needs before its hashing for the cheap state to be believed; FAT keeps times to 2 s."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from pipeline import curate, publish
 from pipeline.errors import Conflict, Unavailable
-from pipeline.ledger import RUN_ACTIVE, RunRow, UnitClaim
 from pipeline.ports import Ports
+from pipeline.request import CurateRequest
 from pipeline.retry import next_attempt
+from pipeline.rows import RUN_ACTIVE, RunRow, UnitClaim
 from pipeline.stages.job import DraftCache
 
 IDLE_S = 0.05
@@ -189,7 +190,7 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     return run
 
 
-def curate_and_follow(ports: Ports, request: curate.CurateRequest, workers: int, meter: Meter | None = None) -> RunRow:
+def curate_and_follow(ports: Ports, request: CurateRequest, workers: int, meter: Meter | None = None) -> RunRow:
     """Curate until what is live is what the request asks for.
 
     A resumed run may follow an inventory that is out of date, and a run whose base was moved under it is abandoned or

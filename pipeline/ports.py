@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.filters import Filter
-from pipeline.ledger import ContextRow, Ledger
+from pipeline.ledger import Ledger
+from pipeline.rows import ContextRow
 from pipeline.types import (
     ContextSlug,
     Embedding,

@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from pipeline.errors import Conflict, RejectedInput
-from pipeline.ledger import BLOBS, RUN_ACTIVE, ContextRow, FileRow, RunRow, Session
+from pipeline.ledger import Session
 from pipeline.ports import Ports
+from pipeline.rows import BLOBS, RUN_ACTIVE, ContextRow, FileRow, RunRow
 from pipeline.types import ContextSlug
 
 PAGE_ROWS = 1000

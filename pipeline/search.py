@@ -13,9 +13,9 @@ from pipeline import publish
 from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
-from pipeline.ledger import VersionRow
 from pipeline.ports import DenseEmbedder, DenseQuery, Ports, Search, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
+from pipeline.rows import VersionRow
 from pipeline.stages.job import chunk_namespace
 from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId

@@ -18,8 +18,8 @@ from pathlib import Path
 from pipeline import contexts, publish
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
-from pipeline.ledger import ContextRow
 from pipeline.ports import Ports, SourceTree
+from pipeline.rows import ContextRow
 from pipeline.types import ContextSlug, SourcePath
 
 NAMED_MAX = 10

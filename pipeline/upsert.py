@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pipeline.ledger import RecordRow
+from pipeline.rows import RecordRow
 
 Wanted = TypeVar("Wanted")
 

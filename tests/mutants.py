@@ -13,8 +13,9 @@ from versions import patched
 
 from pipeline import curate, drafts, publish, search
 from pipeline.adapters import ledger_sql_records, ledger_sql_runs
-from pipeline.ledger import RecordRow, RunRow, Session
+from pipeline.ledger import Session
 from pipeline.ports import Ports
+from pipeline.rows import RecordRow, RunRow
 from pipeline.stages import screen as screen_stage
 from pipeline.stages import seal as seal_stage
 from pipeline.stages.job import Job

@@ -16,8 +16,7 @@ TEXT = sorted(
     if not {".venv", ".git", "build", "dist"} & set(p.relative_to(ROOT).parts) and p.is_file()
 )  # fmt: skip
 
-FILE_LINES_MAX = 460
-"""`ledger.py` is protocols alone; everything else is below 400."""
+FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 VAGUE = {"utils", "util", "helpers", "common", "base", "core", "misc", "manager", "handler"}
 
@@ -41,9 +40,9 @@ def test_no_module_has_a_vague_name() -> None:
 
 
 def test_no_marker_words_and_no_places_of_a_machine() -> None:
-    marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|/home/[a-z]+/[a-z]|/root/")
+    marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|/home/[a-z]+/[a-z]|/ro" + r"ot/")
     found = [f"{_id(p)}: {m.group()}" for p in TEXT if (m := marks.search(p.read_text("utf-8", "replace")))]
-    assert not [f for f in found if not f.startswith("Dockerfile") and "docker-compose" not in f]
+    assert not [f for f in found if "docker-compose" not in f]  # a container's own home is no place of a machine
 
 
 def test_only_console_prints_and_only_settings_reads_the_environment() -> None:
@@ -59,8 +58,8 @@ def test_only_console_prints_and_only_settings_reads_the_environment() -> None:
 def test_readme_names_every_verb() -> None:
     from typer.main import get_command  # noqa: PLC0415  # the command line is heavy for the other tests here
 
-    from pipeline.cli.app import app  # noqa: PLC0415
+    from pipeline.cli.app import build_app  # noqa: PLC0415
 
     readme = (ROOT / "README.md").read_text("utf-8")
-    for verb in get_command(app).commands:  # type: ignore[attr-defined]
+    for verb in get_command(build_app()).commands:  # type: ignore[attr-defined]
         assert f"lamina {verb}" in readme, verb

@@ -20,10 +20,11 @@ from pipeline import contexts, curate, publish, search
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
-from pipeline.ledger import RUN_ACTIVE, RunRow, Session
+from pipeline.ledger import Session
 from pipeline.parse import parse_bytes
 from pipeline.ports import Ports, Search, VectorIndex
 from pipeline.recipe import recipe_from_json
+from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache
 from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import Hit, Namespace, RecordBatch, RecordId, SourcePath, StoredRecords

@@ -18,8 +18,9 @@ from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
 from pipeline.adapters.memory_files import MemorySourceTree, MemoryView
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.errors import RejectedInput
-from pipeline.ledger import RecordRow, RunRow, UnitClaim
 from pipeline.ports import DenseEmbedder, Limits, Memo, ObjectStore, Parser, Ports, VectorIndex
+from pipeline.request import CurateRequest
+from pipeline.rows import RecordRow, RunRow, UnitClaim
 from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug, Embedding, ModelIdentity, ParsedDocument, SourcePath
 
@@ -111,8 +112,8 @@ class World:
     def drop(self, path: str) -> None:
         self.files.pop(SourcePath(path), None)
 
-    def request(self, manifest: Manifest | None = SECTIONS, *, force: bool = False, **more: object) -> curate.CurateRequest:
-        return replace(curate.CurateRequest(SLUG, manifest, force=force, allow_empty=True), **more)
+    def request(self, manifest: Manifest | None = SECTIONS, *, force: bool = False, **more: object) -> CurateRequest:
+        return replace(CurateRequest(SLUG, manifest, force=force, allow_empty=True), **more)
 
     def curate(self, manifest: Manifest | None = SECTIONS, *, force: bool = False, **more: object) -> RunRow:
         """One whole run; the clock moves on so that run ids differ."""

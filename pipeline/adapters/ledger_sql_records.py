@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.errors import Corruption
-from pipeline.ledger import BLOBS, RecordRow
+from pipeline.rows import BLOBS, RecordRow
 from pipeline.types import OPEN, ContextSlug, LogicalId, Namespace, RecordId, RunId, SourcePath
 
 _RECORD = "id, logical_id, path, position, content, namespace, added, removed, copy_of"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.adapters.ledger_schema import CONTEXT_TABLES, RUN_TABLES
 from pipeline.errors import Conflict, Corruption
-from pipeline.ledger import RUN_ACTIVE, ContextRow, MoveRow, RunRow, StageSummary, UnitClaim, WorkRow
+from pipeline.rows import RUN_ACTIVE, ContextRow, MoveRow, RunRow, StageSummary, UnitClaim, WorkRow
 from pipeline.types import ContextSlug, RunId, SourcePath
 
 _CONTEXT = "slug, kind, root, created_at, live_version, epoch, highest_version, redispatch_count"

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 
 from pipeline.adapters.ledger_database import Database, blocks, marks
-from pipeline.ledger import FileRow, PinRow, SourceRow, StatRow, VersionRow
+from pipeline.rows import FileRow, PinRow, SourceRow, StatRow, VersionRow
 from pipeline.types import OPEN, ContextSlug, SourcePath
 
 _SOURCE = "path, hash, seen_hash, size, mtime_ns, status, code, reason, fingerprint, chunks, curated_at, added, removed"

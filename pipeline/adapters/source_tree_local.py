@@ -11,6 +11,7 @@ import stat as stat_module
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pathspec import GitIgnoreSpec
 
@@ -24,6 +25,9 @@ IGNORE_BYTES_MAX = 1_000_000
 
 NEVER = frozenset({b".git", b".hg", b".svn", b"__pycache__", b".venv", b"node_modules", b".DS_Store", IGNORE_FILE})
 """Names that no corpus means."""
+
+_FOLDER = "ps_d"
+"""The group of pathspec's expressions that holds the slash behind a folder's name."""
 
 READ_TRIES = 3
 """How often a file that changes while it is read is read again."""
@@ -59,6 +63,8 @@ class LocalSourceTree:
             with os.scandir(folder) as scan:
                 entries = [e for e in scan if e.name not in NEVER]
         except OSError as error:
+            if relative and isinstance(error, FileNotFoundError | NotADirectoryError):
+                return  # gone since its parent was listed
             raise RejectedInput(
                 "unreadable_folder",
                 f"can't list {encode_path(relative) or 'the source folder'}: {error.strerror}",
@@ -107,7 +113,8 @@ class LocalSourceTree:
 
     def _with_rules(self, folder: bytes, relative: bytes, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
         try:
-            with open(os.path.join(folder, IGNORE_FILE), "rb") as file:  # noqa: PTH118, PTH123
+            # A pipe of that name must not be waited for.
+            with open(os.path.join(folder, IGNORE_FILE), "rb", opener=_open_now) as file:  # noqa: PTH118, PTH123
                 text = file.read(IGNORE_BYTES_MAX).decode("utf-8", "replace")
         except OSError:
             return rules
@@ -139,7 +146,7 @@ class LocalSourceTree:
 
 def _read_once(real: bytes, path: SourcePath, limit_bytes: int) -> tuple[bytes, SourceStat, SourceStat]:
     handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat_module.S_ISREG(found.st_mode):
             raise RejectedInput("unreadable", f"{path} is not a regular file", remedy="leave it out by .laminaignore")
@@ -149,8 +156,15 @@ def _read_once(real: bytes, path: SourcePath, limit_bytes: int) -> tuple[bytes, 
                 f"{path} has {found.st_size:,} bytes, more than the {limit_bytes:,} that are read",
                 remedy="split it, leave it out by .laminaignore, or raise source_bytes in lamina.toml",
             )
-        data = file.read(limit_bytes + 1)
+        with open(handle, "rb", closefd=False) as file:  # noqa: PTH123
+            data = file.read(limit_bytes + 1)
         return data, _stat(path, found), _stat(path, os.fstat(handle))
+    finally:
+        os.close(handle)
+
+
+def _open_now(path: bytes, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _stat(path: SourcePath, found: os.stat_result) -> SourceStat:
@@ -162,9 +176,22 @@ def _within(real: bytes, root: bytes) -> bool:
 
 
 def _ignored(path: str, is_folder: bool, rules: tuple[_Rules, ...]) -> bool:  # noqa: FBT001  # private, one caller
-    """The nearest `.laminaignore` that has an opinion decides, as git has it."""
+    """The last matching line of the nearest `.laminaignore` that has one decides, as git has it."""
     for rule in reversed(rules):
-        verdict = rule.spec.check_file(path[len(rule.base) :] + ("/" if is_folder else "")).include
-        if verdict is not None:
-            return verdict
+        entry = path[len(rule.base) :] + ("/" if is_folder else "")
+        for pattern in reversed(rule.spec.patterns):
+            if pattern.include is not None and _names(pattern, entry):
+                return bool(pattern.include)
+    return False
+
+
+def _names(pattern: Any, entry: str) -> bool:
+    """Whether the pattern means this entry, and not merely a folder above it, about which was decided before.
+
+    `GitIgnoreSpec` itself can't tell a folder from what is below it, and so leaves out `*`, `!*/`, `!*.md` entirely.
+    """
+    for match in pattern.regex.finditer(entry):
+        whole, own = match.end() == len(entry), match.groupdict().get(_FOLDER) is not None
+        if whole if own else not (whole and entry.endswith("/")):  # `a/**` ends in the slash of `a/`, and means what is below
+            return True
     return False

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from pipeline.errors import Unavailable
 from pipeline.fingerprint import decode_path
 from pipeline.types import SourcePath
 
 STATE = ".lamina-version"
 """Holds the version shown, or nothing while a refresh is under way."""
+
+_UNFIT = frozenset(
+    {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY}
+)
+"""What a file system says of a name that it can't hold, or that another file's or folder's name is in the way of."""
 
 
 class LocalView:
@@ -22,15 +30,16 @@ class LocalView:
     def shown(self) -> int:
         """The version shown; 0 before the first, -1 when a refresh was cut short."""
         try:
-            text = (self._root / STATE).read_text("ascii")
+            text = (self._root / STATE).read_bytes()
         except FileNotFoundError:
             return 0
+        except OSError as error:
+            raise _unavailable(error) from error
         return int(text) if text.isdigit() else -1
 
     def begin(self) -> None:
         """Mark the folder as under way."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        (self._root / STATE).write_text("", "ascii")
+        self._mark("")
 
     def write(self, path: str, data: bytes) -> bool:
         """Show a file, whole at any moment; False where the name doesn't fit the file system."""
@@ -42,8 +51,11 @@ class LocalView:
             target.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(data)
             part.replace(target)
-        except OSError:
-            part.unlink(missing_ok=True)
+        except OSError as error:
+            with suppress(OSError):
+                part.unlink()
+            if error.errno not in _UNFIT:
+                raise _unavailable(error) from error
             return False
         return True
 
@@ -63,16 +75,34 @@ class LocalView:
 
     def clear(self) -> None:
         """Hide everything but the mark."""
-        for item in self._root.iterdir():
-            if item.name != STATE:
-                shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        try:
+            for item in self._root.iterdir():
+                if item.name != STATE:
+                    shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        except OSError as error:
+            raise _unavailable(error) from error
 
     def end(self, version: int) -> None:
         """Mark the folder as showing `version`."""
-        (self._root / STATE).write_text(str(version), "ascii")
+        self._mark(str(version))
+
+    def _mark(self, text: str) -> None:
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            (self._root / STATE).write_text(text, "ascii")
+        except OSError as error:
+            raise _unavailable(error) from error
 
     def _place(self, path: str) -> Path | None:
         parts = PurePosixPath(os.fsdecode(decode_path(SourcePath(path)))).parts
         if not parts or ".." in parts or parts[0] in ("/", STATE):
             return None
         return self._root.joinpath(*parts)
+
+
+def _unavailable(error: OSError) -> Unavailable:
+    return Unavailable(
+        "knowledge_folder",
+        f"can't write the knowledge folder: {error}",
+        remedy="check space and permissions, then run again",
+    )

@@ -14,7 +14,7 @@ from pipeline.cli.options import AsJson, ContextName, slug_of, source_names, tex
 from pipeline.console import counted
 from pipeline.errors import RejectedInput
 from pipeline.filters import Filter, parse_filter
-from pipeline.ledger import FileRow
+from pipeline.rows import FileRow
 from pipeline.types import ContextSlug
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest, s
 from pipeline.console import Console, duration
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
-from pipeline.ledger import ContextRow, RunRow
 from pipeline.ports import Ports
 from pipeline.progress import Estimator, Progress, StageShape
+from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, RunId, SourcePath
 
 PARTIAL, INTERRUPTED = 1, 130
@@ -70,8 +70,8 @@ def curate(
     Only new, changed and deleted files cost anything. What was live stays live until the new version is whole, and a
     run that was cut short goes on where it stopped.
     """
-    from pipeline.curate import CurateRequest  # noqa: PLC0415  # brings the stages and their libraries
     from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
+    from pipeline.request import CurateRequest  # noqa: PLC0415  # brings the models' libraries
 
     call = invocation(context, as_json=as_json)
     call.workers = workers

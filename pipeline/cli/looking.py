@@ -12,7 +12,7 @@ from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import Rows, amount, bytes_text, duration, moment
 from pipeline.errors import RejectedInput
-from pipeline.ledger import RunRow, StageSummary
+from pipeline.rows import RunRow, StageSummary
 from pipeline.types import RunId
 
 

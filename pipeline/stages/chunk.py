@@ -9,7 +9,7 @@ from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
 from pipeline.codec import ChunkedDocument, decode_chunks, encode_chunks
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint
-from pipeline.ledger import WorkRow
+from pipeline.rows import WorkRow
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.parse import parsed
 

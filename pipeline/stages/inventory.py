@@ -14,9 +14,10 @@ from pipeline import contract, publish
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, content_hash, fingerprint
 from pipeline.inventory import decide, merge_by_path, trusted
-from pipeline.ledger import Session, SourceRow, StatRow, VersionRow, WorkRow
+from pipeline.ledger import Session
 from pipeline.ports import SourceStat
 from pipeline.recipe import recipe_from_json
+from pipeline.rows import SourceRow, StatRow, VersionRow, WorkRow
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint
 from pipeline.types import SourcePath
 

@@ -15,9 +15,10 @@ from manifests import Manifest, leg_values
 from pipeline import chunk, screen
 from pipeline.errors import Conflict
 from pipeline.fingerprint import canonical_json, fingerprint
-from pipeline.ledger import ContextRow, RunRow, Session, UnitClaim
+from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.recipe import Recipe
+from pipeline.rows import ContextRow, RunRow, UnitClaim
 from pipeline.types import ContextSlug, Namespace
 
 DRAFT_CACHE_CHARS = 4_000_000

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import content_hash, fingerprint
-from pipeline.ledger import Session, StatRow, WorkRow
+from pipeline.ledger import Session
 from pipeline.parse import wire
 from pipeline.ports import SourceStat
+from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
 from pipeline.stages.job import Job, Outcome
 from pipeline.types import ParsedDocument, SourcePath

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeline.drafts import Draft, context_line
 from pipeline.errors import Corruption
 from pipeline.fingerprint import text_hash
-from pipeline.ledger import RecordRow, WorkRow
+from pipeline.rows import RecordRow, WorkRow
 from pipeline.stages.job import Job
 from pipeline.stages.screen import screened
 from pipeline.types import Metadata, RecordId, SourcePath, StoredRecords

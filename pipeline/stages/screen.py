@@ -15,7 +15,8 @@ from typing import TypeVar
 from pipeline.drafts import Draft, blob_key, draft_records, listing, listing_path
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint, restamp
-from pipeline.ledger import FileRow, RecordRow, Session, SourceRow, WorkRow
+from pipeline.ledger import Session
+from pipeline.rows import FileRow, RecordRow, SourceRow, WorkRow
 from pipeline.screen import screen as apply_rules
 from pipeline.stages.chunk import chunked
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint

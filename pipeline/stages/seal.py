@@ -13,7 +13,8 @@ import numpy as np
 
 from pipeline import publish
 from pipeline.errors import Unavailable
-from pipeline.ledger import RecordRow, Session
+from pipeline.ledger import Session
+from pipeline.rows import RecordRow
 from pipeline.stages.job import Job, Outcome, chunk_namespace
 from pipeline.stages.verify import additions, removals
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pipeline.codec import take_sparse
 from pipeline.drafts import listing
 from pipeline.errors import Corruption
-from pipeline.ledger import RecordRow
+from pipeline.rows import RecordRow
 from pipeline.stages.embed_dense import vectors_for
 from pipeline.stages.embed_sparse import sparse_for
 from pipeline.stages.job import Job, Outcome

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from pipeline import contract, publish
 from pipeline.errors import Corruption
-from pipeline.ledger import RecordRow, Session
+from pipeline.ledger import Session
+from pipeline.rows import RecordRow
 from pipeline.stages.job import Job, Outcome
 from pipeline.types import OPEN
 

@@ -9,18 +9,7 @@ import pytest
 
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.errors import Conflict, Corruption
-from pipeline.ledger import (
-    BLOBS,
-    ContextRow,
-    FileRow,
-    PinRow,
-    RecordRow,
-    RunRow,
-    SourceRow,
-    StatRow,
-    VersionRow,
-    WorkRow,
-)
+from pipeline.rows import BLOBS, ContextRow, FileRow, PinRow, RecordRow, RunRow, SourceRow, StatRow, VersionRow, WorkRow
 from pipeline.types import OPEN, ContextSlug, LogicalId, Namespace, RecordId, RunId, SourcePath
 
 A, B = ContextSlug("a"), ContextSlug("b")

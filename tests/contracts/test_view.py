@@ -9,7 +9,7 @@ import pytest
 from pipeline.adapters.memory_files import MemoryView
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import Unavailable
-from pipeline.fingerprint import encode_path
+from pipeline.fingerprint import decode_path, encode_path
 
 
 class ViewContract:
@@ -74,8 +74,6 @@ class TestMemoryView(ViewContract):
         return MemoryView()
 
     def files(self, view):
-        from pipeline.fingerprint import decode_path
-
         return {decode_path(path): data for path, data in view.files.items()}
 
 

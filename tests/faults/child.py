@@ -27,10 +27,10 @@ from pipeline.adapters import ledger_sqlite
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import PipelineError, Unavailable
-from pipeline.ledger import RunRow
 from pipeline.parse import parse_bytes
 from pipeline.ports import Ports
 from pipeline.recipe import default_recipe
+from pipeline.rows import RunRow
 from pipeline.types import Embedding, SourcePath
 
 DEADLINE_S = 100.0

@@ -13,8 +13,8 @@ from pipeline import bootstrap, contexts, curate, loop
 from pipeline.adapters.embedder_static import StaticEmbedder
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.fingerprint import encode_path
-from pipeline.ledger import RunRow
 from pipeline.ports import Limits, Ports
+from pipeline.rows import RunRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.ledger import StageSummary
 from pipeline.progress import Estimator, Progress, StageProgress, StageShape
+from pipeline.rows import StageSummary
 
 SHAPES = (
     StageShape("inventory", per_batch=False, measure="files"),

@@ -1,0 +1,120 @@
+"""What a curate is asked for, and the manifest and recipe that it follows. Everything that can be refused is refused here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from manifests import Manifest, diff, manifest_from
+from manifests.templates import default_manifest
+from pipeline.errors import RejectedInput
+from pipeline.ports import Ports
+from pipeline.recipe import (
+    SETTABLE,
+    Recipe,
+    apply_settings,
+    current,
+    default_recipe,
+    named_embedder,
+    recipe_from_json,
+    serving,
+)
+from pipeline.rows import VersionRow
+from pipeline.types import ContextSlug
+
+
+@dataclass(frozen=True, slots=True)
+class CurateRequest:
+    """What somebody asks for."""
+
+    context: ContextSlug
+    manifest: Manifest | None = None
+    """None: the live version's, or the default template's at the first run."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What `--set` sets: the recipe."""
+    force: bool = False
+    rehash: bool = False
+    allow_empty: bool = False
+    batch_size: int | None = None
+    trigger: str = "manual"
+
+
+def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tuple[Manifest, Recipe]:
+    """Manifest and recipe that a run under this request follows.
+
+    Raises:
+        RejectedInput: see `start`.
+    """
+    manifest = request.manifest or (manifest_from(json.loads(live.manifest)) if live else default_manifest())
+    _require_buildable(manifest)
+    now = recipe_from_json(live.recipe) if live else default_recipe(ports.embedders, ports.parser.identity)
+    wanted = current(now, ports.embedders, ports.parser.identity)
+    settings = dict(request.settings)
+    model = manifest.curate.chunks.embedding_model
+    if model is not None:
+        named = named_embedder(model, ports.embedders)
+        if settings.get("embedder", named) != named:
+            raise RejectedInput(
+                "two_models",
+                f"the manifest names {model!r} and --set embedder names {settings['embedder']!r}",
+                remedy="drop one of the two",
+            )
+        settings["embedder"] = named
+    wanted = apply_settings(wanted, settings, ports.embedders)
+    if serving(ports.embedders, wanted.model) is None:
+        raise RejectedInput(
+            "model_not_served",
+            f"{request.context} is built with {wanted.model.name} {wanted.model.version}, which this deployment doesn't serve",
+            remedy="install that version, or rebuild with: --force --set embedder=NAME",
+        )
+    if live is not None and not request.force:
+        _require_same_vectors(ports, recipe_from_json(live.recipe), wanted, request)
+        _require_same_legs(manifest, live)
+    return manifest, wanted
+
+
+def _require_buildable(manifest: Manifest) -> None:
+    if manifest.curate.artifacts.enabled:
+        raise RejectedInput(
+            "artifacts_not_built",
+            "curate.artifacts.enabled is true, and this version of Lamina builds chunks only",
+            remedy="set curate.artifacts.enabled to false; the artifact types may stay",
+        )
+    if not manifest.curate.chunks.enabled:
+        raise RejectedInput(
+            "nothing_to_build", "curate.chunks.enabled is false, so there is nothing to build", remedy="set it to true"
+        )
+
+
+def _require_same_vectors(ports: Ports, live: Recipe, wanted: Recipe, request: CurateRequest) -> None:
+    if not wanted.same_vectors(live):
+        raise RejectedInput(
+            "model_change",
+            f"{request.context} is built with {live.model.name} and {live.sparse}; "
+            f"this run would use {wanted.model.name} and {wanted.sparse}",
+            remedy="add --force to rebuild everything with the new one, or leave it as it is",
+        )
+    kept = current(live, ports.embedders, ports.parser.identity)
+    if request.settings and wanted.fingerprint() != kept.fingerprint():
+        raise RejectedInput(
+            "recipe_change",
+            f"--set would change the recipe of {request.context} for new sources only",
+            remedy=f"add --force to rebuild everything, or drop --set (keys: {', '.join(SETTABLE)})",
+        )
+
+
+def _require_same_legs(manifest: Manifest, live: VersionRow) -> None:
+    kept = manifest_from(json.loads(live.manifest))
+    if manifest.curate.chunks.keyword.enabled != kept.curate.chunks.keyword.enabled:
+        raise RejectedInput(
+            "keyword_change",
+            "curate.chunks.keyword.enabled differs from what the live version is built with",
+            remedy="add --force to rebuild everything, or put it back",
+        )
+
+
+def stale_reasons(live: VersionRow, manifest: Manifest) -> tuple[str, ...]:
+    """Why an unforced run under `manifest` leaves indexed sources as they are, in plain words."""
+    difference = diff(manifest_from(json.loads(live.manifest)), manifest)
+    return tuple(reason for leg in difference.legs for reason in leg.reasons)

@@ -1,0 +1,227 @@
+"""Rows: what the ledger says, as frozen values. Written and read through the protocols in `pipeline.ledger`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.types import OPEN, ContextSlug, LogicalId, Namespace, RecordId, RunId, SourcePath
+
+RUN_ACTIVE = ("running", "sealed", "flipped")
+"""States in which a run still owns its context; the last two can only go forward."""
+
+
+BLOBS = Namespace("blobs")
+"""Where tombstones of blobs stand; no index namespace has this name (theirs hold a dot)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """One context and its live pointer."""
+
+    slug: ContextSlug
+    kind: str
+    """`folder`: read in place; `staged`: files were copied in with `lamina add`."""
+    root: str
+    """Absolute folder, encoded like a source path; empty for a staged context."""
+    created_at: float
+    live_version: int = 0
+    epoch: int = 0
+    """Raised by every pointer move; part of every compare-and-set."""
+    highest_version: int = 0
+    redispatch_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One execution of a flow over a context."""
+
+    id: RunId
+    context: ContextSlug
+    kind: str
+    """curate, rollback, delete."""
+    trigger: str
+    state: str
+    """running, sealed, flipped; then one of completed, noop, abandoned, retired, failed."""
+    force: bool
+    created_by: str
+    created_at: float
+    input: str
+    """Canonical JSON of the run's `CurateInput`."""
+    manifest: str = ""
+    """Canonical JSON of the manifest that the run follows."""
+    recipe: str = ""
+    """Canonical JSON of the recipe that the run follows."""
+    base_version: int = 0
+    base_epoch: int = 0
+    number: int = 0
+    """The version claimed; 0 until there is something to write."""
+    generation: int = 0
+    fence: int = 0
+    owner: str = ""
+    lease_until: float = 0.0
+    started_at: float = 0.0
+    active_at: float = 0.0
+    ended_at: float = 0.0
+    cancel_requested: bool = False
+    output: str = ""
+    error: str = ""
+    notes: str = ""
+    """Canonical JSON of what the inventory saw: sources found, stale, standing failures, skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitClaim:
+    """A leased slice of a run: one stage over one batch. The fence makes late reports of a lost lease harmless."""
+
+    run: RunId
+    run_fence: int
+    stage: str
+    batch: int
+    fence: int
+    attempts: int
+    size: int
+    """Work in the stage's own unit (bytes, tokens, records)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """How far one stage of a run has got."""
+
+    stage: str
+    units: int
+    units_done: int
+    size: int
+    size_done: int
+    first_at: float
+    """When its first unit was claimed; 0 before that."""
+    last_at: float
+    """When its latest unit ended; 0 before that."""
+    embed_tokens: int
+    """Tokens that its units ran through an embedding model."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """What a run does about one source."""
+
+    path: SourcePath
+    batch: int
+    change: str
+    """new, changed, stale (forced), retry, deleted, carry (restates what is live over what a rolled-back version left)."""
+    size: int
+    mtime_ns: int
+    hash: str = ""
+    """Hash of the bytes that were parsed; inventory's until then."""
+    status: str = ""
+    """ok, failed, empty, skipped; empty until parsed."""
+    code: str = ""
+    reason: str = ""
+    fingerprint: str = ""
+    """What the source's chunks are a function of: content, manifest leg, recipe, stage versions."""
+    parse_key: str = ""
+    chunk_key: str = ""
+    chunks: int = 0
+    """Chunks kept after screening."""
+    screened: str = ""
+    """Canonical JSON: screening rule to count."""
+    chunks_created: int = 0
+    chunks_updated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """What one version knows of one source."""
+
+    path: SourcePath
+    hash: str
+    """Hash of the last good revision, whose chunks are listed; empty when there never was one."""
+    seen_hash: str
+    """Hash of the bytes last judged; differs from `hash` while the newest revision fails."""
+    size: int
+    mtime_ns: int
+    status: str
+    code: str
+    reason: str
+    fingerprint: str
+    chunks: int
+    curated_at: float
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """One record as the ledger lists it."""
+
+    id: RecordId
+    logical_id: LogicalId
+    path: SourcePath
+    position: int
+    content: str
+    """Fingerprint of everything the record says: equal content under OPEN means nothing to write."""
+    namespace: Namespace
+    added: int
+    removed: int = OPEN
+    copy_of: RecordId | None = None
+    """Set on planned additions whose vectors come from another listed record."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One file of the knowledge tree: a stable path and the blob behind it."""
+
+    path: str
+    source: SourcePath
+    blob: str
+    size: int
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One claimed version number and what it means."""
+
+    number: int
+    run: RunId
+    generation: int
+    manifest: str
+    recipe: str
+    state: str
+    """claimed, sealed, live (was made live at least once), retired, abandoned."""
+    readable: bool
+    claimed_at: float
+    live_at: float
+    records: int
+    """Records visible at this version, counted in the seal transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """A reader's hold on one version."""
+
+    id: str
+    version: int
+    until: float
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRow:
+    """One move of the live pointer."""
+
+    epoch: int
+    version: int
+    run: RunId
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatRow:
+    """The cheap state under which a file was last hashed."""
+
+    size: int
+    mtime_ns: int
+    change_ns: int
+    hash: str
+    checked_at: float
