@@ -260,18 +260,20 @@ class Console:
         from rich.live import Live  # noqa: PLC0415
 
         terminal = RichConsole(file=self._err, markup=False, highlight=False, emoji=False)
-        last: Progress | None = None
+        seen: dict[str, Progress] = {}
         with Live(
             console=terminal, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         ) as live:
             while not stop.wait(LOOK_S):
-                last = _look(look) or last
-                if last is not None:
-                    live.update(_table(last), refresh=True)
-        last = _look(look) or last
-        for stage in last.stages if last else ():
-            if stage.finished:
-                self.note(finished_line(stage))
+                found = _look(look)
+                if found is not None:
+                    seen[found.run] = found
+                    live.update(_table(found), refresh=True)
+        found = _look(look)
+        if found is not None:
+            seen[found.run] = found
+        for stage in (stage for progress in seen.values() for stage in progress.stages if stage.finished):
+            self.note(finished_line(stage))
 
 
 def _look(look: Callable[[], Progress | None]) -> Progress | None:

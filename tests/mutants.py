@@ -52,7 +52,9 @@ def _number_reused(self: ledger_sql_runs.SqlContexts, slug: ContextSlug) -> int:
     return row.live_version + 1
 
 
-def _abandon_without_delisting(session: Session, run: RunRow, now: float, *, state: str, error: str = "", output: str = "") -> None:
+def _abandon_without_delisting(
+    session: Session, run: RunRow, now: float, *, state: str, error: str = "", output: str = ""
+) -> None:
     session.runs.set_state(run.id, state, now, output=output, error=error)
 
 
@@ -65,13 +67,17 @@ def _retire_takes_stamps_back(session: Session, run: RunRow, now: float, output:
     session.runs.set_state(run.id, "retired", now)
 
 
-def _plan_against_live(self: ledger_sql_records.SqlRecords, slug: ContextSlug, paths: Sequence[SourcePath]) -> tuple[RecordRow, ...]:
+def _plan_against_live(
+    self: ledger_sql_records.SqlRecords, slug: ContextSlug, paths: Sequence[SourcePath]
+) -> tuple[RecordRow, ...]:
     row = ledger_sql_runs.SqlContexts(self._db).get(slug)
     assert row is not None
     return tuple(r for r in self.at_for(slug, row.live_version, paths) if r.removed == ledger_sql_records.OPEN)
 
 
-def _hits_unchecked(self: ledger_sql_records.SqlRecords, slug: ContextSlug, version: int, ids: Sequence[RecordId]) -> dict[RecordId, str]:
+def _hits_unchecked(
+    self: ledger_sql_records.SqlRecords, slug: ContextSlug, version: int, ids: Sequence[RecordId]
+) -> dict[RecordId, str]:
     del self, slug, version
     return {id_: "" for id_ in ids}
 

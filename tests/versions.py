@@ -279,7 +279,9 @@ class Versions:
             self.seen["flips"] += 1
             self.check_version(run.number)
         if run.state == "noop":
-            assert shown(self.desired) == shown(self.truth[self.world.live()]), "a no-op that should have done something"
+            assert shown(self.desired) == shown(self.truth[self.world.live()]), (
+                "a no-op that should have done something"
+            )
         if run.state not in RUN_ACTIVE:
             if run.number:
                 self.used.add(run.number)
@@ -380,7 +382,11 @@ class Versions:
         for namespace in spaces:
             rows = {r: (a, x) for r, a, x in self.world.raw_index.scan(namespace) if a != active}
             with self.world.ledger.read() as session:
-                listed = {r.id: (r.added, r.removed) for r in session.records.get(SLUG, list(rows)) if r.namespace == namespace}
+                listed = {
+                    r.id: (r.added, r.removed)
+                    for r in session.records.get(SLUG, list(rows))
+                    if r.namespace == namespace
+                }
             assert rows == listed, ("the sweep leaves rows that nothing lists", set(rows) ^ set(listed))
 
     def compare_with_scratch(self) -> None:
@@ -408,7 +414,10 @@ class Versions:
 
 def found(answer: search.Answer) -> list[tuple[str, str, int]]:
     """What a query found, as `shown` puts it."""
-    return sorted((str(r.metadata["source_path"]), str(r.metadata["text"]), int(str(r.metadata["chunk_index"]))) for r in answer.results)
+    return sorted(
+        (str(r.metadata["source_path"]), str(r.metadata["text"]), int(str(r.metadata["chunk_index"])))
+        for r in answer.results
+    )
 
 
 def facts(world: World) -> list[tuple[str, str, tuple[float, ...]]]:

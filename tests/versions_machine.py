@@ -97,7 +97,12 @@ class VersionRules(RuleBasedStateMachine):
         self.v.move(targets[i % len(targets)])
 
     @precondition(lambda self: self.v.targets())
-    @rule(i=st.integers(0, 9), path=st.sampled_from(PATHS), text=words, until=st.sampled_from(("upsert", "verify", "seal")))
+    @rule(
+        i=st.integers(0, 9),
+        path=st.sampled_from(PATHS),
+        text=words,
+        until=st.sampled_from(("upsert", "verify", "seal")),
+    )
     def move_pointer_under_a_run(self, i: int, path: str, text: list[str], until: str) -> None:
         self.v.finish()
         self.edit(path, text)

@@ -28,7 +28,9 @@ SLUG = ContextSlug("ctx")
 RAM = Path("/dev/shm")  # noqa: S108  # where it exists, the fsyncs of thousands of tiny runs cost nothing
 
 SECTIONS = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 64, "overlap": 0}}}})
-WHOLE = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}})
+WHOLE = manifest_from(
+    {"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}}
+)
 
 
 class HashEmbedder:
@@ -77,8 +79,12 @@ def text_of(*words: str) -> bytes:
 class World:
     """One context in one deployment."""
 
-    home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="lamina-", dir=RAM if RAM.is_dir() else None)))
-    limits: Limits = field(default_factory=lambda: Limits(batch_sources=2, embed_texts=4, upsert_records=3, lease_s=30.0))
+    home: Path = field(
+        default_factory=lambda: Path(tempfile.mkdtemp(prefix="lamina-", dir=RAM if RAM.is_dir() else None))
+    )
+    limits: Limits = field(
+        default_factory=lambda: Limits(batch_sources=2, embed_texts=4, upsert_records=3, lease_s=30.0)
+    )
     files: dict[SourcePath, bytes] = field(default_factory=dict)
     memo: Memo = field(default_factory=MemoryMemo)
     parser: Parser = field(default_factory=CountingParser)
@@ -160,7 +166,9 @@ def start(world: World, owner: str = "one", **more: object) -> curate.Started:
     return curate.start(world.ports_for(owner), world.request(**more))
 
 
-def step(world: World, started: curate.Started, owner: str = "one", cache: DraftCache | None = None) -> UnitClaim | None:
+def step(
+    world: World, started: curate.Started, owner: str = "one", cache: DraftCache | None = None
+) -> UnitClaim | None:
     """Do one unit of a run."""
     ports = world.ports_for(owner)
     claim = curate.next_claim(ports, started)

@@ -181,19 +181,22 @@ def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progres
         [StageShape(stage.name, stage.scope == "batch", stage.measure) for stage in ACTIVE_STAGES], ports.clock.now()
     )
     names = [stage.name for stage in ACTIVE_STAGES]
-    last: list[RunId] = []
+    shown: list[RunId] = []
 
     def look() -> Progress | None:
         with ports.ledger.read() as session:
             run = session.runs.active(slug) or next(iter(session.runs.list(slug, 1)), None)
-            if run is not None and run.owner == ports.owner:  # the newest one may have ended between two looks
-                last[:] = [run.id]
-            if not last:
-                return None
-            summary = session.units.summary(last[0])
+            found = run.id if run is not None and run.owner == ports.owner else None
+            # A run that has ended since the last look is looked at once more, so that its end is told, too.
+            looked = shown[0] if shown else found
+            summary = session.units.summary(looked) if looked else ()
+        if found is not None:
+            shown[:] = [found]
+        if looked is None:
+            return None
         done = {name: meter.done.get(name, 0) for name in names}
         doing = {name: meter.doing.get(name, 0) for name in names}
-        return estimator.look(last[0], summary, done, doing, ports.clock.now())
+        return estimator.look(looked, summary, done, doing, ports.clock.now())
 
     return look
 
