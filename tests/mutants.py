@@ -79,7 +79,7 @@ def _hits_unchecked(
     self: ledger_sql_records.SqlRecords, slug: ContextSlug, version: int, ids: Sequence[RecordId]
 ) -> dict[RecordId, str]:
     del self, slug, version
-    return {id_: "" for id_ in ids}
+    return dict.fromkeys(ids, "")
 
 
 def _flip_without_compare(session: Session, run: RunRow, now: float, output: str) -> None:

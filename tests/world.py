@@ -25,7 +25,7 @@ from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug, Embedding, ModelIdentity, ParsedDocument, SourcePath
 
 SLUG = ContextSlug("ctx")
-RAM = Path("/dev/shm")  # noqa: S108  # where it exists, the fsyncs of thousands of tiny runs cost nothing
+RAM = Path("/dev/shm")  # where it exists, the fsyncs of thousands of tiny runs cost nothing
 
 SECTIONS = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 64, "overlap": 0}}}})
 WHOLE = manifest_from(

@@ -130,7 +130,10 @@ class TestLocalSourceTree(SourceTreeContract):
             ("d/*\n!d/a.md", "a.md a.tmp d/a.md"),
             ("# comment\n\n*.md\r\n", "a.tmp d/a.tmp d/e/a.tmp"),
             ("*\n!*.md", "a.md"),
-            ("*\n!*/\n!*.md", "a.md d/a.md"),
+            ("*\n!*/\n!*.md", "a.md d/a.md"),  # the usual way to say "nothing but these"
+            ("a.md\n!d/", "a.tmp d/a.tmp d/e/a.tmp"),  # taking a folder back says nothing of what is in it
+            ("d/\n!d/**", "a.md a.tmp"),
+            ("d/**", "a.md a.tmp"),
         ],
     )
     def test_laminaignore(self, tmp_path, rules, kept):

@@ -28,7 +28,7 @@ from pipeline.types import Embedding, SourcePath
 
 TESTS = Path(__file__).parent.parent
 RAM = Path("/dev/shm")  # where it exists, the syncs of hundreds of runs cost nothing
-POLL_S = 0.01
+POLL_S = 0.03
 
 Shown = frozenset[tuple[str, str]]
 """(source path, text) of everything that a query finds."""

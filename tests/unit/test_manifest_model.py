@@ -172,7 +172,7 @@ def test_a_choice_takes_its_words_and_the_first_is_the_default(path: str) -> Non
         ("curate.artifacts.enabled", False),
     ],
 )
-def test_a_switch_takes_truth_values_only(path: str, default: bool) -> None:  # noqa: FBT001
+def test_a_switch_takes_truth_values_only(path: str, default: bool) -> None:
     assert value_at(resolved(manifest_from({})), path) is default
     assert value_at(resolved(manifest_from(at(path, not default))), path) is not default
     for value in (0, 1, "true", None):
@@ -199,7 +199,7 @@ def test_an_absent_overlap_is_an_eighth_at_most(size: int, overlap: int) -> None
     ({"target_size": 2000, "overlap": 1025}, False),
     ({"target_size": 64, "overlap": 0}, True),
 ])  # fmt: skip
-def test_an_explicit_overlap_stays_below_the_target_size(chunking: dict[str, int], fine: bool) -> None:  # noqa: FBT001
+def test_an_explicit_overlap_stays_below_the_target_size(chunking: dict[str, int], fine: bool) -> None:
     told = problems(at("curate.chunks.chunking", chunking))
     assert [p for p, _ in told] == ([] if fine else ["curate.chunks.chunking.overlap"])
 
