@@ -42,6 +42,7 @@ class Counted:
 
     def __init__(self, inner: object) -> None:
         self.inner, self.identity = inner, inner.identity
+        self.concurrent, self.texts_per_call = inner.concurrent, inner.texts_per_call
         self.texts = self.calls = 0
         self.seconds = 0.0
 
@@ -82,7 +83,7 @@ def main() -> None:
     manifest = manifest_from({"curate": {"chunks": {"chunking": chunking}}})
 
     began, self_before = time.perf_counter(), cpu(resource.RUSAGE_SELF)
-    run = loop.curate_and_follow(ports, CurateRequest(SLUG, manifest), chosen.worker_count)
+    run = loop.curate_and_follow(ports, CurateRequest(SLUG, manifest), chosen.workers)
     ports.parser.close()
     wall = time.perf_counter() - began
     cpu_self, children = cpu(resource.RUSAGE_SELF) - self_before, cpu(resource.RUSAGE_CHILDREN)

@@ -98,6 +98,7 @@ def build(settings: Settings) -> Ports:
         project_id=settings.project_id,
         owner=f"{socket.gethostname()}:{os.getpid()}:{_process_mark()}",
         user=settings.user,
+        processors=settings.worker_count,
         close_indexes=close,
     )
 

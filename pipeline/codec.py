@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.drafts import DocumentFacts
 from pipeline.types import Chunk, Float32Array, MetadataValue, SourcePath, SparseVectors
@@ -104,6 +105,20 @@ def take_sparse(vectors: SparseVectors, start: int, stop: int) -> SparseVectors:
 def empty_sparse(rows: int) -> SparseVectors:
     """A batch in which no row holds a term."""
     return SparseVectors(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
+
+
+def encode_counts(terms: Sequence[npt.NDArray[np.uint32]], documents: int) -> bytes:
+    """Memo bytes of document counts: how many records there are, and how many of them hold each term."""
+    found, times = np.unique(np.concatenate([np.zeros(0, np.uint32), *terms]), return_counts=True)
+    head = np.array([documents, len(found)], dtype="<u4")
+    return b"".join((head.tobytes(), found.astype("<u4").tobytes(), times.astype("<u4").tobytes()))
+
+
+def decode_counts(data: bytes) -> tuple[int, dict[int, int]]:
+    """Records, and term to records that hold it."""
+    documents, n = (int(x) for x in np.frombuffer(data, "<u4", 2))
+    terms, times = np.frombuffer(data, "<u4", n, 8), np.frombuffer(data, "<u4", n, 8 + 4 * n)
+    return documents, dict(zip(terms.tolist(), times.tolist(), strict=True))
 
 
 def encode_vector(vector: Float32Array) -> bytes:

@@ -22,6 +22,7 @@ FAILED_SOURCES_MAX = 100
 """Failed sources listed in an output; the whole list then stands in a run file."""
 
 SAMPLE_QUERIES_MAX = 5
+SUBJECT_CHARS_MAX = 80
 SAMPLE_RECORDS = 20
 """Records looked at to make sample queries."""
 
@@ -190,11 +191,16 @@ def _sample_queries(ports: Ports, run: RunRow) -> list[str]:
 
 def _question(metadata: Any) -> str:
     title, headings = str(metadata.get("title", "")), metadata.get("headings", ())
-    subject = headings[-1] if headings else ""
-    name = title or metadata["filename"]
+    subject = _short(headings[-1]) if headings else ""
+    title = _short(title)
+    name = title or _short(metadata["filename"])
     if subject and subject != title:
         return f"What does {name} say about {subject}?"
     return f"What is {name} about?"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SUBJECT_CHARS_MAX else text[:SUBJECT_CHARS_MAX].rsplit(" ", 1)[0] + " …"
 
 
 def curation_state(session: Session, context: ContextRow) -> Json:

@@ -242,6 +242,14 @@ def _follow(session: Session, claim: UnitClaim, stage: Stage, outcome: Outcome) 
         session.units.create(claim.run, following.name, {0: outcome.size})
 
 
+def let_go(ports: Ports, started: Started) -> None:
+    """Hand back what this owner holds of a run that isn't over, so that whoever resumes it needn't wait for leases."""
+    now = ports.clock.now()
+    with ports.ledger.transaction("run.release") as session:
+        if session.runs.renew(started.run, started.fence, now, now):
+            session.units.release_all(started.run, ports.owner)
+
+
 def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> bool:
     """Release the unit and note why; False when it was not this worker's any more.
 

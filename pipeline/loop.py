@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pipeline import curate, publish
 from pipeline.errors import Conflict, Unavailable
 from pipeline.ports import Ports
+from pipeline.recipe import recipe_from_json, serving
 from pipeline.request import CurateRequest
 from pipeline.retry import next_attempt
 from pipeline.rows import RUN_ACTIVE, RunRow, UnitClaim
@@ -180,6 +181,7 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     finally:
         for thread in (*threads, heart):
             thread.join()
+        curate.let_go(ports, started)
     with ports.ledger.read() as session:
         run = session.runs.get(started.run)
     assert run is not None
@@ -190,16 +192,27 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     return run
 
 
-def curate_and_follow(ports: Ports, request: CurateRequest, workers: int, meter: Meter | None = None) -> RunRow:
+def _threads(ports: Ports, started: curate.Started, workers: int) -> int:
+    """As many as were asked for; else one a processor where the run's model gains by it, at most four, and one elsewhere."""
+    if workers:
+        return workers
+    with ports.ledger.read() as session:
+        run = session.runs.require(started.run, started.fence)
+    embedder = serving(ports.embedders, recipe_from_json(run.recipe).model)
+    return ports.processors if embedder is not None and embedder.concurrent else 1
+
+
+def curate_and_follow(ports: Ports, request: CurateRequest, workers: int = 0, meter: Meter | None = None) -> RunRow:
     """Curate until what is live is what the request asks for.
 
     A resumed run may follow an inventory that is out of date, and a run whose base was moved under it is abandoned or
-    retired: in both cases a fresh one follows. Returns the last run that did something.
+    retired: in both cases a fresh one follows. Returns the last run that did something. `workers` are threads; 0 leaves
+    their number to the model.
     """
     last: RunRow | None = None
     for _ in range(FOLLOW_MAX):
         started = curate.start(ports, request)
-        run = drive(ports, started, workers, meter)
+        run = drive(ports, started, _threads(ports, started, workers), meter)
         if run.state == "noop" and last is not None and last.state == "completed":
             return last
         last = run

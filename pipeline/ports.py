@@ -75,6 +75,16 @@ class DenseEmbedder(Protocol):
         """Which model this is; known without loading it."""
         ...
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads embed faster than one: true where a call leaves the interpreter free."""
+        ...
+
+    @property
+    def texts_per_call(self) -> int:
+        """Texts that take about a second: what a caller gives at a time, to stay stoppable and to show progress."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> Embedding:
         """Embed in order. Texts longer than the model's window are covered whole, by pooled windows.
 
@@ -289,8 +299,8 @@ class Limits:
     """Longest time a dead worker's last call may still land; tombstones are kept for three times this and the lease."""
     upsert_records: int = 512
     """Records in one call to the index."""
-    embed_texts: int = 256
-    """Texts in one call to an embedder; each call's vectors are stored before the next."""
+    embed_texts: int = 512
+    """Texts in one call to an embedder at most; each call's vectors are stored before the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,5 +323,7 @@ class Ports:
     """Who holds leases: host, process and a counter; unique for each process."""
     user: str = "local"
     """The principal that `created_by` names."""
+    processors: int = 1
+    """Threads worth having where work leaves the interpreter free."""
     close_indexes: Callable[[], None] = lambda: None
     """Release what `index` has opened."""

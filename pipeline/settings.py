@@ -7,6 +7,7 @@ Order, the later one wins: defaults, `lamina.toml` (the file that LAMINA_CONFIG 
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ class ParserLimits:
     """Processor time for one document."""
     wall_s: float = 120.0
     """Real time for one document."""
-    recycle_documents: int = 500
+    recycle_documents: int = 2000
     """Documents after which a parsing process is replaced."""
 
 
@@ -94,7 +95,8 @@ def load(environ: Mapping[str, str], folder: Path) -> Settings:
         raise RejectedInput(
             "bad_settings", "settings can't be used: " + "; ".join(faults), remedy="see docs/settings.md"
         )
-    return _build(Path(values.pop("home", home)).expanduser().absolute(), values)
+    named = values.pop("home", home)
+    return _build(Path(home if environ.get(PREFIX + "HOME") else named).expanduser().absolute(), values)
 
 
 def setting_names() -> dict[str, type]:
@@ -161,6 +163,6 @@ def _convert(value: object, kind: type) -> object:
         number = kind(str(value))
     except (TypeError, ValueError):
         raise ValueError(f"takes a number, not {value!r}") from None
-    if number < 0:
-        raise ValueError(f"can't be negative, and is {value!r}")
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"takes a number that isn't negative, not {value!r}")
     return number

@@ -91,13 +91,16 @@ def add(
         places.tree.mkdir(parents=True, exist_ok=True)
         places.incoming.mkdir(parents=True, exist_ok=True)
         _clear_leftovers(places.incoming, ports.clock.now())
-        return tuple(_put(ports, places, item, replace=replace) for item in items)
+        added = tuple(_put(ports, places, item, replace=replace) for item in items)
     except OSError as error:
         raise Unavailable(
             "not_staged",
             f"the staged files of {slug} can't be written: {error.strerror}",
             remedy="check space and permissions, then run again",
         ) from error
+    with ports.ledger.transaction("sources.add") as session:
+        session.sources.unmark_removed(slug, [item.path for item in added if item.state != "failed"])
+    return added
 
 
 def _require_staged(ports: Ports, slug: ContextSlug) -> None:

@@ -131,7 +131,7 @@ class Versions:
 
     def __init__(self) -> None:
         self.world = World(
-            wrap_index=lambda inner: LateIndex(inner, self.world.clock.now),
+            wrap_index=lambda inner: LateIndex(inner, lambda: self.world.clock.now()),  # noqa: PLW0108  # no world yet
             embedders={"hash": HashEmbedder("hash"), "other": HashEmbedder("other")},
         )
         assert isinstance(self.world.index, LateIndex)

@@ -36,6 +36,9 @@ WHOLE = manifest_from(
 class HashEmbedder:
     """A dense model that is a hash: deterministic, unit length, and no two texts near each other."""
 
+    concurrent = False
+    texts_per_call = 4
+
     def __init__(self, name: str = "hash", dim: int = 16) -> None:
         self.identity = ModelIdentity(name, "1", "", dim)
         self.texts: list[str] = []

@@ -48,6 +48,8 @@ class MiniLmEmbedder:
     """Port `DenseEmbedder`. Threads may share one instance; the model is loaded at the first text, once."""
 
     identity: Final = ModelIdentity("all-MiniLM-L6-v2", "int8-1.0.0-w256", MODEL_SHA256, DIM)
+    concurrent: Final = True
+    texts_per_call: Final = 16
 
     def __init__(self, *, threads: int = 1) -> None:
         """Nothing is loaded yet.

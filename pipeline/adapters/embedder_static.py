@@ -69,6 +69,8 @@ class StaticEmbedder:
     """Port `DenseEmbedder`. Threads may share one instance; the weights are loaded at the first text, once."""
 
     identity: Final = ModelIdentity("wordllama-l2-supercat", "0.4.0-mean1", MODEL_SHA256, DIM)
+    concurrent: Final = False
+    texts_per_call: Final = 512
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

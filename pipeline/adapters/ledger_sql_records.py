@@ -106,6 +106,10 @@ class SqlRecords:
             f"context = ? AND {_SEEN} AND id > ?", (slug, version, version, after), f"id LIMIT {int(limit)}"
         )
 
+    def count_added(self, slug: ContextSlug, number: int) -> int:
+        row = self._db.one("SELECT COUNT(*) FROM record WHERE context = ? AND added = ?", (slug, number))
+        return int(row[0]) if row else 0
+
     def openings(self, slug: ContextSlug, version: int, limit: int) -> tuple[RecordRow, ...]:
         where = f"context = ? AND {_SEEN} AND position <= 1"
         return self._select(where, (slug, version, version), f"id LIMIT {int(limit)}")

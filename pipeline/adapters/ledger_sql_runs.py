@@ -251,6 +251,13 @@ class SqlUnits:
             (claim.run, claim.stage, claim.batch, claim.fence),
         )
 
+    def batches(self, run: RunId, stage: str) -> tuple[int, ...]:
+        rows = self._db.all("SELECT batch FROM unit WHERE run = ? AND stage = ? ORDER BY batch", (run, stage))
+        return tuple(int(row[0]) for row in rows)
+
+    def release_all(self, run: RunId, owner: str) -> None:
+        self._db.run("UPDATE unit SET state = 'waiting' WHERE run = ? AND owner = ? AND state = 'leased'", (run, owner))
+
     def unfinished(self, run: RunId, stages: Sequence[str]) -> int:
         row = self._db.one(
             f"SELECT COUNT(*) FROM unit WHERE run = ? AND state <> 'done' AND stage IN ({marks(len(stages))})",

@@ -80,6 +80,12 @@ class SqlSources:
             [(slug, path, version, at) for path in paths],
         )
 
+    def unmark_removed(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None:
+        for part in blocks(paths):
+            self._db.run(
+                f"DELETE FROM source_removed WHERE context = ? AND path IN ({marks(len(part))})", (slug, *part)
+            )
+
     def removed(self, slug: ContextSlug, live: int) -> tuple[tuple[SourcePath, int, float], ...]:
         rows = self._db.all(
             "SELECT path, version, at FROM source_removed r WHERE context = ? AND EXISTS (SELECT 1 FROM source s "

@@ -114,7 +114,7 @@ class LocalSourceTree:
     def _with_rules(self, folder: bytes, relative: bytes, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
         try:
             # A pipe of that name must not be waited for.
-            with open(os.path.join(folder, IGNORE_FILE), "rb", opener=_open_now) as file:  # noqa: PTH118, PTH123
+            with open(os.path.join(folder, IGNORE_FILE), "rb", opener=_open_now) as file:  # noqa: PTH118
                 text = file.read(IGNORE_BYTES_MAX).decode("utf-8", "replace")
         except OSError:
             return rules
@@ -156,14 +156,14 @@ def _read_once(real: bytes, path: SourcePath, limit_bytes: int) -> tuple[bytes, 
                 f"{path} has {found.st_size:,} bytes, more than the {limit_bytes:,} that are read",
                 remedy="split it, leave it out by .laminaignore, or raise source_bytes in lamina.toml",
             )
-        with open(handle, "rb", closefd=False) as file:  # noqa: PTH123
+        with open(handle, "rb", closefd=False) as file:
             data = file.read(limit_bytes + 1)
         return data, _stat(path, found), _stat(path, os.fstat(handle))
     finally:
         os.close(handle)
 
 
-def _open_now(path: bytes, flags: int) -> int:
+def _open_now(path: Any, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -192,6 +192,7 @@ def _names(pattern: Any, entry: str) -> bool:
     """
     for match in pattern.regex.finditer(entry):
         whole, own = match.end() == len(entry), match.groupdict().get(_FOLDER) is not None
-        if whole if own else not (whole and entry.endswith("/")):  # `a/**` ends in the slash of `a/`, and means what is below
+        # `a/**` ends in the slash of `a/`, and means only what is below.
+        if whole if own else not (whole and entry.endswith("/")):
             return True
     return False

@@ -84,12 +84,10 @@ def curate(
     meter = Meter()
     try:
         with _stoppable(call.console), call.console.watch(_looker(call.ports, slug, meter)):
-            run = curate_and_follow(call.ports, request, call.settings.worker_count, meter)
+            run = curate_and_follow(call.ports, request, call.settings.workers, meter)
     except KeyboardInterrupt:
         call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
         return INTERRUPTED
-    finally:
-        _let_go(call.ports, slug)
     return _end(call.console, call.ports, run)
 
 
@@ -199,15 +197,6 @@ def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progres
         return estimator.look(looked, summary, done, doing, ports.clock.now())
 
     return look
-
-
-def _let_go(ports: Ports, slug: ContextSlug) -> None:
-    """End our lease on a run that goes on later, so that nobody has to wait for it to run out."""
-    now = ports.clock.now()
-    with ports.ledger.transaction("run.release") as session:
-        run = session.runs.active(slug)
-        if run is not None and run.owner == ports.owner:
-            session.runs.renew(run.id, run.fence, now, now)
 
 
 def _end(console: Console, ports: Ports, run: RunRow) -> int:

@@ -37,7 +37,7 @@ def _one(job: Job, row: WorkRow, held: Mapping[str, bytes], fresh: dict[str, byt
         return replace(row, status="failed", code=error.code, reason=error.message, chunk_key="")
     if row.chunk_key not in held:
         fresh[row.chunk_key] = encode_chunks(document)
-    _keep(job, row, document)
+    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
     if not document.chunks:
         return replace(row, status="empty", code="no_text", reason="the parsed document holds no text", chunk_key="")
     return row
@@ -64,17 +64,11 @@ def chunked(job: Job, row: WorkRow) -> ChunkedDocument:
     Raises:
         RejectedInput: the parsed document is gone and the source can't be read as it was.
     """
-    held = job.cache.get(row.chunk_key)
+    held = job.cache.take(row.chunk_key)
     if isinstance(held, ChunkedDocument):
         return held
     found = job.ports.memo.get_many([row.chunk_key]).get(row.chunk_key)
-    document = decode_chunks(found) if found is not None else _cut(job, row)
-    _keep(job, row, document)
-    return document
-
-
-def _keep(job: Job, row: WorkRow, document: ChunkedDocument) -> None:
-    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
+    return decode_chunks(found) if found is not None else _cut(job, row)
 
 
 def _cut(job: Job, row: WorkRow) -> ChunkedDocument:

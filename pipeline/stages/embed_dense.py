@@ -32,11 +32,11 @@ def embed_dense(job: Job) -> Outcome:
     texts = 0
     todo: list[PlannedSource] = []
     pending = 0
-    sources = planned(job)
-    for source in sources:
+    texts_at_once = _texts_at_once(job)
+    for source in planned(job):
         todo.append(source)
         pending += len(source.written)
-        if pending >= job.ports.limits.embed_texts:
+        if pending >= texts_at_once:
             spent += _embed_sources(job, todo, failed)
             todo, pending = [], 0
         texts += len(source.written) + len(source.copied)
@@ -87,7 +87,7 @@ def _held(job: Job, items: Sequence[Planned]) -> dict[str, bytes]:
 def _missing_embedded(job: Job, items: Sequence[Planned], held: dict[str, bytes]) -> int:
     """Embed what `held` lacks, store it call by call, add it to `held`. Tokens that went through the model."""
     missing = {key: p.embed_text for p in items if (key := memo_key(job, p)) not in held}
-    todo, block, spent = list(missing.items()), job.ports.limits.embed_texts, 0
+    todo, block, spent = list(missing.items()), _texts_at_once(job), 0
     for at in range(0, len(todo), block):
         job.keep_going()
         part = todo[at : at + block]
@@ -98,6 +98,10 @@ def _missing_embedded(job: Job, items: Sequence[Planned], held: dict[str, bytes]
         held.update(fresh)
         spent += result.tokens
     return spent
+
+
+def _texts_at_once(job: Job) -> int:
+    return min(job.ports.limits.embed_texts, _embedder(job).texts_per_call)
 
 
 def _embedder(job: Job) -> DenseEmbedder:

@@ -57,6 +57,15 @@ class DraftCache:
             self._held.move_to_end(key)
             return found[0]
 
+    def take(self, key: str) -> object | None:
+        """The value, no longer held: for what has one reader only."""
+        with self._lock:
+            found = self._held.pop(key, None)
+            if found is None:
+                return None
+            self._chars -= found[1]
+            return found[0]
+
     def put(self, key: str, value: object, chars: int) -> None:
         """Keep a value of about `chars` characters and let the least recently used go."""
         with self._lock:

@@ -85,7 +85,7 @@ def parsed(job: Job, row: WorkRow) -> ParsedDocument:
     Raises:
         RejectedInput: the source is gone, or holds other bytes by now.
     """
-    held = job.cache.get(row.parse_key)
+    held = job.cache.take(row.parse_key)
     if isinstance(held, ParsedDocument):
         return held
     found = job.ports.memo.get_many([row.parse_key]).get(row.parse_key)

@@ -7,16 +7,21 @@ transaction on, whoever takes the run over rolls it forward; stamps are never ta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from pipeline import publish
+from pipeline.codec import decode_counts
 from pipeline.errors import Unavailable
 from pipeline.ledger import Session
 from pipeline.rows import RecordRow
 from pipeline.stages.job import Job, Outcome, chunk_namespace
+from pipeline.stages.upsert import terms_key
 from pipeline.stages.verify import additions, removals
+
+KEYS_AT_ONCE = 16
+"""Batches whose counts are in memory together."""
 
 DOCUMENTS = -1
 """The term under which the documents themselves are counted."""
@@ -58,19 +63,41 @@ def _stamp(job: Job, page: Sequence[RecordRow]) -> None:
 
 def _count_deltas(job: Job) -> dict[int, dict[int, int]]:
     """Generation to term to documents gained or lost: additions minus removals, also those of rolled-back versions."""
-    counts: dict[int, Counter[int]] = {}
-    for sign, pages in ((1, additions(job)), (-1, removals(job))):
-        for page in pages:
-            job.keep_going()
-            for namespace in sorted({r.namespace for r in page}):
-                ids = [r.id for r in page if r.namespace == namespace]
-                stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=True, metadata=False)
-                terms, times = np.unique(stored.sparse.indices, return_counts=True)
-                tally = counts.setdefault(generation_of(job, namespace), Counter())
-                for term, n in zip(terms.tolist(), times.tolist(), strict=True):
-                    tally[term] += sign * n
-                tally[DOCUMENTS] += sign * len(ids)
+    counts: dict[int, Counter[int]] = {job.run.generation: Counter()}
+    if not _added_by_batch(job, counts[job.run.generation]):
+        counts[job.run.generation].clear()
+        _count(job, additions(job), 1, counts)
+    _count(job, removals(job), -1, counts)
     return {generation: dict(tally) for generation, tally in counts.items()}
+
+
+def _added_by_batch(job: Job, tally: Counter[int]) -> bool:
+    """Add up what the upserts have counted; False where the memo has let some of it go."""
+    with job.ports.ledger.read() as session:
+        batches = session.units.batches(job.run.id, "upsert")
+        planned = session.records.count_added(job.slug, job.run.number)
+    keys = [terms_key(job, batch) for batch in batches]
+    for at in range(0, len(keys), KEYS_AT_ONCE):
+        part = keys[at : at + KEYS_AT_ONCE]
+        for data in job.ports.memo.get_many(part).values():
+            documents, terms = decode_counts(data)
+            tally.update(terms)
+            tally[DOCUMENTS] += documents
+    return tally[DOCUMENTS] == planned
+
+
+def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, counts: dict[int, Counter[int]]) -> None:
+    """Count the terms of records that the index holds."""
+    for page in pages:
+        job.keep_going()
+        for namespace in sorted({r.namespace for r in page}):
+            ids = [r.id for r in page if r.namespace == namespace]
+            stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=True, metadata=False)
+            terms, times = np.unique(stored.sparse.indices, return_counts=True)
+            tally = counts.setdefault(generation_of(job, namespace), Counter())
+            for term, n in zip(terms.tolist(), times.tolist(), strict=True):
+                tally[term] += sign * n
+            tally[DOCUMENTS] += sign * len(ids)
 
 
 def generation_of(job: Job, namespace: str) -> int:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.codec import take_sparse
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.codec import encode_counts, take_sparse
 from pipeline.drafts import listing
 from pipeline.errors import Corruption
 from pipeline.rows import RecordRow
@@ -31,9 +34,17 @@ def upsert(job: Job) -> Outcome:
     for at in range(0, len(written), block):
         part = written[at : at + block]
         _write(job, part, take_sparse(vectors, at, at + len(part)))
+    terms = [vectors.indices]
     for at in range(0, len(copied), block):
-        _copy(job, copied[at : at + block])
+        terms.append(_copy(job, copied[at : at + block]))
+    # What the seal has to add up is known here; the memo saves it reading every record back.
+    job.ports.memo.put_many({terms_key(job, job.claim.batch): encode_counts(terms, len(written) + len(copied))})
     return Outcome(size=0)
+
+
+def terms_key(job: Job, batch: int) -> str:
+    """Memo key of the document counts that a batch's additions bring."""
+    return f"terms:{job.run.id}:{batch}"
 
 
 def _write(job: Job, items: Sequence[Planned], sparse: SparseVectors) -> None:
@@ -51,7 +62,7 @@ def _write(job: Job, items: Sequence[Planned], sparse: SparseVectors) -> None:
     job.report(len(items))
 
 
-def _copy(job: Job, records: Sequence[RecordRow]) -> None:
+def _copy(job: Job, records: Sequence[RecordRow]) -> npt.NDArray[np.uint32]:
     job.keep_going()
     old = [r.copy_of for r in records if r.copy_of is not None]
     stored = job.ports.index(job.slug).fetch(job.namespace, old, vectors=True, metadata=True)
@@ -65,6 +76,7 @@ def _copy(job: Job, records: Sequence[RecordRow]) -> None:
     )
     job.ports.index(job.slug).upsert(batch)
     job.report(len(records))
+    return stored.sparse.indices
 
 
 def _write_files(job: Job) -> None:

@@ -22,13 +22,22 @@ def run_row(name="r1", slug=A, state="running", **more):
 
 
 def version_row(number, **more):
-    row = VersionRow(number, RunId("r1"), 1, "{}", "{}", "claimed", readable=False, claimed_at=1.0, live_at=0.0, records=0)
+    row = VersionRow(
+        number, RunId("r1"), 1, "{}", "{}", "claimed", readable=False, claimed_at=1.0, live_at=0.0, records=0
+    )
     return replace(row, **more)
 
 
 def record_row(name, path="p", added=1, removed=OPEN, position=0):
     return RecordRow(
-        RecordId(f"{name}#{added}"), LogicalId(f"l-{name}"), SourcePath(path), position, f"c-{name}", SPACE, added, removed
+        RecordId(f"{name}#{added}"),
+        LogicalId(f"l-{name}"),
+        SourcePath(path),
+        position,
+        f"c-{name}",
+        SPACE,
+        added,
+        removed,
     )
 
 
@@ -75,7 +84,7 @@ class LedgerContract:
 
     # ---------------------------------------------------------------- blocks
     def test_a_write_block_is_all_or_nothing(self, ledger):
-        with pytest.raises(KeyError), ledger.transaction("x") as session:
+        with pytest.raises(KeyError), ledger.transaction("x") as session:  # noqa: PT012  # what it is about
             session.contexts.claim_number(A)
             session.sources.add(A, [source_row("p")])
             raise KeyError
@@ -146,12 +155,17 @@ class LedgerContract:
             session.versions.add(A, version_row(2))
             for at, number in enumerate((1, 2, 1)):
                 session.contexts.move(A, number, RunId(f"r{at}"), float(at))
-            assert [(m.epoch, m.version, m.run) for m in session.contexts.moves(A)] == [(3, 1, "r2"), (2, 2, "r1"), (1, 1, "r0")]
+            assert [(m.epoch, m.version, m.run) for m in session.contexts.moves(A)] == [
+                (3, 1, "r2"),
+                (2, 2, "r1"),
+                (1, 1, "r0"),
+            ]
             assert session.contexts.moves(B) == ()
             row = session.versions.get(A, 2)
             assert (row.state, row.readable, row.live_at) == ("live", True, 1.0)
 
-    def test_deleting_a_context_erases_all_of_it_and_nothing_else(self, ledger, claimed):
+    @pytest.mark.usefixtures("claimed")
+    def test_deleting_a_context_erases_all_of_it_and_nothing_else(self, ledger):
         with ledger.transaction("x") as session:
             for slug in (A, B):
                 session.versions.add(slug, version_row(1))
@@ -340,7 +354,9 @@ class LedgerContract:
             assert list(session.work.each(run)) == [*rows[:3], done, *rows[4:]]
             assert session.work.batch(run, 1) == tuple(rows[::2])
             assert session.work.count(run) == 2_300
-            assert session.work.holds(run, [r.path for r in rows[:1_200]] + paths("none")) == {r.path for r in rows[:1_200]}
+            assert session.work.holds(run, [r.path for r in rows[:1_200]] + paths("none")) == {
+                r.path for r in rows[:1_200]
+            }
             assert session.work.holds(run, []) == frozenset()
         with ledger.transaction("x") as session:
             session.work.clear(run)
@@ -391,7 +407,12 @@ class LedgerContract:
 
     # ---------------------------------------------------------------- records
     def test_records_by_version(self, ledger):
-        rows = [record_row("x", "p", 1, 3), record_row("y", "p", 1, position=1), record_row("x", "p", 3), record_row("z", "q", 2)]
+        rows = [
+            record_row("x", "p", 1, 3),
+            record_row("y", "p", 1, position=1),
+            record_row("x", "p", 3),
+            record_row("z", "q", 2),
+        ]
         with ledger.transaction("x") as session:
             session.records.add(A, rows)
             session.records.add(A, [replace(rows[1], content="other")])  # kept as it is
@@ -419,7 +440,8 @@ class LedgerContract:
             assert len(session.records.get(A, [r.id for r in rows])) == 3_000
             assert len(session.records.open_for(A, paths(*(f"p{i}" for i in range(1_500))))) == 3_000
 
-    def test_planned_removals_are_stamped_all_or_none(self, ledger, claimed):
+    @pytest.mark.usefixtures("claimed")
+    def test_planned_removals_are_stamped_all_or_none(self, ledger):
         run = RunId("r1")
         with ledger.transaction("x") as session:
             session.records.add(A, [record_row("x"), record_row("y")])
@@ -437,7 +459,11 @@ class LedgerContract:
             assert [r.id for r in session.records.page_planned(run, "", 9)] == ["x#1"]
             assert session.records.page_planned(run, "x#1", 9) == ()
             session.records.stamp_planned(A, run, 2)
-            assert {r.id: r.removed for r in session.records.get(A, ["x#1", "y#1", "z#2"])} == {"x#1": 2, "y#1": OPEN, "z#2": OPEN}
+            assert {r.id: r.removed for r in session.records.get(A, ["x#1", "y#1", "z#2"])} == {
+                "x#1": 2,
+                "y#1": OPEN,
+                "z#2": OPEN,
+            }
             assert [s.added for s in session.sources.at_for(A, 2, paths("p"))] == [2]
             assert [(f.blob, f.added) for f in session.files.page(A, 2, "", 9)] == [("other", 2)]
         with pytest.raises(Corruption), ledger.transaction("x") as session:
@@ -446,7 +472,8 @@ class LedgerContract:
             assert [r.id for r in session.records.page_removed(A, 2, "", 9)] == ["x#1"]
             assert session.records.page_removed(A, 3, "", 9) == ()
 
-    def test_dropping_an_earlier_attempts_plan(self, ledger, claimed):
+    @pytest.mark.usefixtures("claimed")
+    def test_dropping_an_earlier_attempts_plan(self, ledger):
         """Of the paths named, of this run and this number, and nothing else."""
         run = RunId("r1")
         with ledger.transaction("x") as session:
@@ -538,12 +565,21 @@ class LedgerContract:
 
     # ---------------------------------------------------------------- files
     def test_files_that_differ_between_two_versions(self, ledger):
-        rows = [file_row("a", "1", 1, 2), file_row("a", "2", 2), file_row("b", "1", 1), file_row("c", "1", 1, 3), file_row("d", "1", 3)]
+        rows = [
+            file_row("a", "1", 1, 2),
+            file_row("a", "2", 2),
+            file_row("b", "1", 1),
+            file_row("c", "1", 1, 3),
+            file_row("d", "1", 3),
+        ]
         with ledger.transaction("x") as session:
             session.files.add(A, rows)
         with ledger.read() as session:
             between = session.files.changed_between
-            assert [(f.path, f.blob) for f in between(A, 1, 2, "", 9)] in ([("a", "1"), ("a", "2")], [("a", "2"), ("a", "1")])
+            assert [(f.path, f.blob) for f in between(A, 1, 2, "", 9)] in (
+                [("a", "1"), ("a", "2")],
+                [("a", "2"), ("a", "1")],
+            )
             assert set(between(A, 2, 1, "", 9)) == set(between(A, 1, 2, "", 9))
             assert between(A, 2, 2, "", 9) == ()
             assert [f.path for f in between(A, 1, 3, "", 9)] == ["a", "a", "c", "d"]

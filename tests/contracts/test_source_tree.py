@@ -1,5 +1,7 @@
 """The contract of port `SourceTree`, for every adapter; and what only a folder can hold."""
 
+# Paths are bytes here, which pathlib doesn't take.
+# ruff: noqa: PTH103, PTH109, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
 from __future__ import annotations
 
 import os
@@ -39,7 +41,20 @@ class SourceTreeContract:
 
     def test_order_is_by_code_point_of_the_whole_path(self, tmp_path):
         """Not by folder: `a-b` comes before `a/b`, whose folder comes before `a0`."""
-        names = [b"a/b", b"a-b", b"a.b", b"a0", b"a/c/d", b"a/c.d", b"a/c0", b"B", b"b", "\u00e9".encode(), "\U0001f600".encode(), b"\xff"]
+        names = [
+            b"a/b",
+            b"a-b",
+            b"a.b",
+            b"a0",
+            b"a/c/d",
+            b"a/c.d",
+            b"a/c0",
+            b"B",
+            b"b",
+            "\u00e9".encode(),
+            "\U0001f600".encode(),
+            b"\xff",
+        ]
         tree = self.make(tmp_path, dict.fromkeys(names, b"x"))
         assert self.found(tree) == sorted(encode_path(name) for name in names)
 
@@ -161,7 +176,16 @@ class TestLocalSourceTree(SourceTreeContract):
         assert self.found(tree) == ["a"]
 
     def test_names_that_no_corpus_means(self, tmp_path):
-        names = [b".git/config", b"d/.git/x", b"__pycache__/x", b"node_modules/x", b".venv/x", b".DS_Store", b".hidden", b"git/x"]
+        names = [
+            b".git/config",
+            b"d/.git/x",
+            b"__pycache__/x",
+            b"node_modules/x",
+            b".venv/x",
+            b".DS_Store",
+            b".hidden",
+            b"git/x",
+        ]
         assert self.found(self.make(tmp_path, dict.fromkeys(names, b"x"))) == [".hidden", "git/x"]
 
     # ---------------------------------------------------------------- links

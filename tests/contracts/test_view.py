@@ -1,5 +1,7 @@
 """The contract of port `KnowledgeView`, for every adapter."""
 
+# Paths are bytes here, which pathlib doesn't take.
+# ruff: noqa: PTH118, PTH123
 from __future__ import annotations
 
 import os
@@ -59,7 +61,17 @@ class ViewContract:
         assert view.shown() == -1
 
     def test_any_source_name_stands_under_its_own_bytes(self, view):
-        names = [b"caf\xe9.md", b"%41", b"A", b"two\nlines", b"trailing ", "\U0001f600".encode(), b"\xff", b".hidden", b"a\\b"]
+        names = [
+            b"caf\xe9.md",
+            b"%41",
+            b"A",
+            b"two\nlines",
+            b"trailing ",
+            "\U0001f600".encode(),
+            b"\xff",
+            b".hidden",
+            b"a\\b",
+        ]
         view.begin()
         for name in names:
             assert view.write(f"chunks/{encode_path(name)}.x", name)

@@ -64,7 +64,9 @@ def warm() -> None:
     for name, data in (("a.md", b"# A\n\nbody\n"), ("a.txt", b"body\n"), ("a.csv", b"a,b\n1,2\n")):
         document = parse_bytes(data, name)
         chunking = MANIFEST.curate.chunks.chunking
-        chunks = chunk_document(document, chunking.strategy, ChunkOptions(chunking.target_size, 0, chunking.respect_sections))
+        chunks = chunk_document(
+            document, chunking.strategy, ChunkOptions(chunking.target_size, 0, chunking.respect_sections)
+        )
         draft_records(SLUG, DocumentFacts(SourcePath(name), "", ()), chunks, recipe="", context_tokens=64)
     EMBEDDER.embed(["body"])
     default_recipe({"static": EMBEDDER}, "").encoder().query_terms("body")
@@ -121,7 +123,9 @@ def wait(given: dict[str, Any]) -> dict[str, object]:
         if found:
             if os.WIFSTOPPED(status):
                 return {"ended": "stopped"}
-            return {"ended": f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"}
+            return {
+                "ended": f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+            }
         time.sleep(0.002)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -143,7 +147,12 @@ def wake(given: dict[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    commands: dict[str, Callable[[dict[str, Any]], dict[str, object]]] = {"fork": fork, "wait": wait, "wake": wake, "end": end}
+    commands: dict[str, Callable[[dict[str, Any]], dict[str, object]]] = {
+        "fork": fork,
+        "wait": wait,
+        "wake": wake,
+        "end": end,
+    }
     warm()
     gc.collect()
     gc.freeze()  # so that a fork's collector doesn't copy what all of them share

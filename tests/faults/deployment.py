@@ -25,7 +25,9 @@ PARSER = InProcessParser()
 
 LEASE_S = 30.0
 MANIFEST: Manifest = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 64, "overlap": 0}}}})
-WHOLE: Manifest = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}})
+WHOLE: Manifest = manifest_from(
+    {"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}}
+)
 """Cuts the same sources otherwise: what a forced run under it makes shares hardly a record with what was there."""
 
 
@@ -88,7 +90,9 @@ def first_sources(root: Path) -> None:
 
 def second_sources(root: Path) -> None:
     """One file changed, one deleted, one added, one renamed."""
-    (root / "apples.md").write_text("# Fruit\n\n" + section("apple") + section("quince") + section("plum") + section("fig"))
+    (root / "apples.md").write_text(
+        "# Fruit\n\n" + section("apple") + section("quince") + section("plum") + section("fig")
+    )
     (root / "gone.md").unlink()
     (root / "new.md").write_text("# New\n\n" + section("comet") + section("meteor"))
     (root / "moves.md").rename(root / "deep/moved.md")

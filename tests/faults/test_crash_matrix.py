@@ -144,7 +144,16 @@ def test_in_trouble(template: Template, name: str, when: str, hit: object) -> No
     hit(template, name, when, 1, troubled=True, lease_s=0.3)  # type: ignore[operator]
 
 
-AGAIN = ("ledger.claim", "ledger.unit.claim", "index.upsert", "ledger.seal", "index.stamp", "ledger.flip", "view.clear", "view.end")
+AGAIN = (
+    "ledger.claim",
+    "ledger.unit.claim",
+    "index.upsert",
+    "ledger.seal",
+    "index.stamp",
+    "ledger.flip",
+    "view.clear",
+    "view.end",
+)
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -165,7 +174,9 @@ DIRECT = ("memo.put_many", "index.upsert", "index.stamp", "index.delete", "objec
 
 
 @pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("name", [*DIRECT, "ledger.claim", "ledger.screen", "ledger.seal", "ledger.flip", "ledger.reclaim"])
+@pytest.mark.parametrize(
+    "name", [*DIRECT, "ledger.claim", "ledger.screen", "ledger.seal", "ledger.flip", "ledger.reclaim"]
+)
 def test_asleep_past_another_version(template: Template, name: str, when: str) -> None:
     """While one sleeps, a second finishes its run and a third rebuilds everything; the sleeper's late write harms nothing."""
     with template.case() as case:

@@ -167,4 +167,3 @@ def faulty(ports: Ports, points: Points) -> Ports:
         objects=lambda slug: FaultObjects(objects(slug), points),
         view=lambda slug: FaultView(view(slug), points),
     )
-

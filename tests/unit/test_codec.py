@@ -29,12 +29,20 @@ spans = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
 def documents(draw: st.DrawFn) -> ChunkedDocument:
     heads = st.lists(texts, max_size=3).map(tuple)
     pages = st.tuples(st.integers(0, 9_999), st.integers(0, 9_999))
-    made = draw(st.lists(st.tuples(texts, spans, st.integers(0, 9_999), heads, texts, pages, st.booleans()), max_size=6))
+    made = draw(
+        st.lists(st.tuples(texts, spans, st.integers(0, 9_999), heads, texts, pages, st.booleans()), max_size=6)
+    )
     chunks = tuple(
         Chunk(text, start, end, index, count, path, prefix, page, oversize)
         for index, (text, (start, end), count, path, prefix, page, oversize) in enumerate(made)
     )
-    value = texts | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.lists(texts, max_size=2).map(tuple)
+    value = (
+        texts
+        | st.integers()
+        | st.booleans()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.lists(texts, max_size=2).map(tuple)
+    )
     metadata = draw(st.lists(st.tuples(texts, value), max_size=4))
     return ChunkedDocument(draw(texts), tuple(metadata), tuple(draw(st.lists(texts, max_size=2))), chunks)
 

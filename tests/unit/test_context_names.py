@@ -23,14 +23,14 @@ def test_a_folders_name(name: str, slug: str) -> None:
 
 @given(st.text(max_size=100))
 def test_every_slug_that_is_made_may_be_used(name: str) -> None:
-    try:
-        slug = slug_from(name)
-    except RejectedInput as error:
-        assert error.code == "bad_slug"
-        assert error.remedy
-    else:
-        assert checked_slug(slug) == slug
-        assert slug_from(slug) == slug
+    if not any("a" <= c <= "z" or "0" <= c <= "9" for c in name.lower()):
+        with pytest.raises(RejectedInput) as caught:
+            slug_from(name)
+        assert caught.value.code == "bad_slug"
+        return
+    slug = slug_from(name)
+    assert checked_slug(slug) == slug
+    assert slug_from(slug) == slug
 
 
 @pytest.mark.parametrize("text", ["", "-", "a-", "-a", "A", "a b", "a.b", "a_b", "é", "a" * 64, "a\n", "..", "a/b"])

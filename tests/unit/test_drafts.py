@@ -33,7 +33,9 @@ def chunk(text: str, index: int = 0, **more: object) -> Chunk:
     return replace(Chunk(text, 10 * index, 10 * index + len(text), index, 3), **more)
 
 
-def drafts(*chunks: Chunk, facts: DocumentFacts = FACTS, recipe: str = "r", context_tokens: int = 64) -> tuple[Draft, ...]:
+def drafts(
+    *chunks: Chunk, facts: DocumentFacts = FACTS, recipe: str = "r", context_tokens: int = 64
+) -> tuple[Draft, ...]:
     return draft_records(SLUG, facts, chunks, recipe=recipe, context_tokens=context_tokens)
 
 
@@ -55,7 +57,9 @@ def test_the_context_line() -> None:
 @settings(max_examples=150, deadline=None)
 @given(
     title=st.text(max_size=40),
-    path=st.lists(st.text(max_size=60) | st.sampled_from(["word " * 30, "日本語" * 20, "🙂" * 20, "x" * 90]), max_size=5),
+    path=st.lists(
+        st.text(max_size=60) | st.sampled_from(["word " * 30, "日本語" * 20, "🙂" * 20, "x" * 90]), max_size=5
+    ),
     budget=st.integers(1, 64),
 )
 def test_the_budget_holds_and_the_line_is_shortened_from_the_left(title: str, path: list[str], budget: int) -> None:
@@ -109,7 +113,10 @@ def test_a_logical_id_depends_on_context_path_text_and_occurrence_alone() -> Non
     assert same.logical_id == base.logical_id
     assert same.content != base.content
     assert drafts(chunk("one"), facts=replace(FACTS, path=SourcePath("e/notes.md")))[0].logical_id != base.logical_id
-    assert draft_records(ContextSlug("b"), FACTS, [chunk("one")], recipe="r", context_tokens=64)[0].logical_id != base.logical_id
+    assert (
+        draft_records(ContextSlug("b"), FACTS, [chunk("one")], recipe="r", context_tokens=64)[0].logical_id
+        != base.logical_id
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +145,8 @@ def test_positions_count_what_was_kept() -> None:
 # ---------------------------------------------------------------- metadata
 def test_metadata() -> None:
     (draft,) = drafts(
-        chunk("body", heading_path=("A", "B"), prefix="p", pages=(2, 4)), facts=with_metadata(("author", "me"), ("tags", ("x", "y")))
+        chunk("body", heading_path=("A", "B"), prefix="p", pages=(2, 4)),
+        facts=with_metadata(("author", "me"), ("tags", ("x", "y"))),
     )
     assert draft.metadata == {
         "author": "me", "tags": ("x", "y"), "title": "Notes", "source_path": "d/notes.md", "filename": "notes.md",
@@ -164,7 +172,9 @@ def test_a_document_cannot_take_a_reserved_name(name: str) -> None:
 
 
 def test_empty_fields_are_left_out() -> None:
-    (draft,) = drafts(chunk("body"), facts=DocumentFacts(SourcePath("p"), "", (("a", ""), ("b", ()), ("c", False), ("d", 0))))
+    (draft,) = drafts(
+        chunk("body"), facts=DocumentFacts(SourcePath("p"), "", (("a", ""), ("b", ()), ("c", False), ("d", 0)))
+    )
     assert "title" not in draft.metadata
     assert {k: draft.metadata[k] for k in "cd"} == {"c": False, "d": 0}
     assert not {"a", "b"} & set(draft.metadata)

@@ -61,7 +61,15 @@ def test_encoding_goes_part_by_part(a: bytes, b: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "path"),
-    [(b"a b", "a b"), (b"caf\xe9", "caf%E9"), (b"%41", "%2541"), (b"100%", "100%"), (b"%4", "%4"), (b"%e9", "%e9"), (b"%25", "%2525")],
+    [
+        (b"a b", "a b"),
+        (b"caf\xe9", "caf%E9"),
+        (b"%41", "%2541"),
+        (b"100%", "100%"),
+        (b"%4", "%4"),
+        (b"%e9", "%e9"),
+        (b"%25", "%2525"),
+    ],
 )
 def test_paths_are_written_like_this_for_ever(raw: bytes, path: str) -> None:
     assert encode_path(raw) == path
@@ -80,8 +88,13 @@ def test_fingerprints_are_equal_exactly_when_the_parts_are(a: list[object], b: l
 
 
 def test_fingerprints_never_change() -> None:
-    assert fingerprint("stage", 1, None, True, b"\xff") == "f541c494e0ade752210c26797bd8f2e44f0367f44163c126b62489dab8a0f50f"
-    assert chunk_logical_id(ContextSlug("c"), SourcePath("p"), text_hash("t"), 0) == "4de41db1-a6a7-58fe-8379-281d886b7553"
+    assert (
+        fingerprint("stage", 1, None, True, b"\xff")
+        == "f541c494e0ade752210c26797bd8f2e44f0367f44163c126b62489dab8a0f50f"
+    )
+    assert (
+        chunk_logical_id(ContextSlug("c"), SourcePath("p"), text_hash("t"), 0) == "4de41db1-a6a7-58fe-8379-281d886b7553"
+    )
     assert source_uid(SourcePath("p")) == fingerprint("source", "p")[:32]
 
 

@@ -39,7 +39,12 @@ def test_any_difference_of_the_cheap_state_asks_for_the_bytes(known: StatRow | N
 def test_a_file_hashed_right_after_an_edit_is_hashed_again(field: str) -> None:
     """A second edit in the same tick of the clock would leave the same times."""
     at = int((KNOWN.checked_at - RACY_S) * NANOSECONDS)
-    for moment, believed in ((at - NANOSECONDS, True), (at, False), (at + NANOSECONDS, False), (at + 99 * NANOSECONDS, False)):
+    for moment, believed in (
+        (at - NANOSECONDS, True),
+        (at, False),
+        (at + NANOSECONDS, False),
+        (at + 99 * NANOSECONDS, False),
+    ):
         times = {"mtime_ns": 0, "change_ns": 0, field: moment}
         assert trusted(replace(STAT, **times), replace(KNOWN, **times)) is believed
 
@@ -71,7 +76,9 @@ def test_a_failure_is_tried_again_where_that_may_help() -> None:
         assert decide(replace(failing, status=status), "h", "f", force=False).change == "unchanged"
 
 
-@given(left=st.dictionaries(st.text(max_size=3), st.integers()), right=st.dictionaries(st.text(max_size=3), st.integers()))
+@given(
+    left=st.dictionaries(st.text(max_size=3), st.integers()), right=st.dictionaries(st.text(max_size=3), st.integers())
+)
 def test_merging_gives_each_path_once_in_order_with_both_sides(left: dict[str, int], right: dict[str, int]) -> None:
     merged = list(merge_by_path(iter(sorted(left.items())), iter(sorted(right.items()))))
     assert merged == [(path, left.get(path), right.get(path)) for path in sorted({*left, *right})]

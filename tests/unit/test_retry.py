@@ -19,7 +19,9 @@ def test_delays_double_until_the_attempts_are_spent() -> None:
     assert tries[-2:] == [None, None]
 
 
-@pytest.mark.parametrize(("asked_ms", "delay_s"), [(0, 0.5), (100, 0.5), (2_500, 2.5), (60_000, 60.0), (3_600_000, DELAY_MAX_S)])
+@pytest.mark.parametrize(
+    ("asked_ms", "delay_s"), [(0, 0.5), (100, 0.5), (2_500, 2.5), (60_000, 60.0), (3_600_000, DELAY_MAX_S)]
+)
 def test_what_a_provider_asks_for_goes_before(asked_ms: int, delay_s: float) -> None:
     found = next_attempt(Unavailable("a", "b", retry_after_ms=asked_ms), 1)
     assert found is not None
