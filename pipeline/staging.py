@@ -99,7 +99,7 @@ def add(
             remedy="check space and permissions, then run again",
         ) from error
     with ports.ledger.transaction("sources.add") as session:
-        session.sources.unmark_removed(slug, [item.path for item in added if item.state != "failed"])
+        session.sources.unmark_removed(slug, [item.path for item in added if item.outcome != "failed"])
     return added
 
 

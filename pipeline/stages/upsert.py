@@ -35,8 +35,7 @@ def upsert(job: Job) -> Outcome:
         part = written[at : at + block]
         _write(job, part, take_sparse(vectors, at, at + len(part)))
     terms = [vectors.indices]
-    for at in range(0, len(copied), block):
-        terms.append(_copy(job, copied[at : at + block]))
+    terms += [_copy(job, copied[at : at + block]) for at in range(0, len(copied), block)]
     # What the seal has to add up is known here; the memo saves it reading every record back.
     job.ports.memo.put_many({terms_key(job, job.claim.batch): encode_counts(terms, len(written) + len(copied))})
     return Outcome(size=0)

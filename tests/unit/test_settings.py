@@ -60,7 +60,7 @@ def test_every_fault_is_told_with_its_place(tmp_path: Path) -> None:
         "lease_s takes a number",
         "'nowhere'",
         "LAMINA_WORKERS",
-        "can't be negative",
+        "that isn't negative",
         "'speed'",
     ):
         assert fault in told
