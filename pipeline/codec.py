@@ -121,9 +121,10 @@ def decode_counts(data: bytes) -> tuple[int, dict[int, int]]:
     return documents, dict(zip(terms.tolist(), times.tolist(), strict=True))
 
 
-def encode_vector(vector: Float32Array) -> bytes:
-    """Memo bytes of one dense vector."""
-    return vector.astype("<f4").tobytes()
+def encode_vectors(vectors: Float32Array) -> list[bytes]:
+    """Memo bytes of each dense vector, in order."""
+    data, width = vectors.astype("<f4", copy=False).tobytes(), 4 * vectors.shape[1]
+    return [data[at : at + width] for at in range(0, len(data), width)]
 
 
 def decode_vectors(values: Sequence[bytes], dim: int) -> Float32Array:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import get_args
+from itertools import pairwise
+from typing import Any, get_args
 
 from pipeline.types import Block, BlockKind, MetadataValue, ParsedDocument
 
@@ -57,40 +58,37 @@ def decode(data: bytes) -> ParsedDocument:
         raise ValueError(f"not a document: {error}") from error
 
 
-def _blocks(rows: list[list[object]], length: int) -> tuple[Block, ...]:
+def _blocks(rows: list[list[Any]], length: int) -> tuple[Block, ...]:
     blocks = []
     at = 0
-    for kind, start, end, level, title, cuts, header_end in rows:
-        if kind not in _KINDS or not at <= _integer(start) <= _integer(end) <= length:
+    # One compound test a row: a document has hundreds of blocks, and calls would cost more than what they check.
+    for kind, start, end, level, title, cuts, header in rows:
+        if not (type(start) is type(end) is type(level) is type(header) is int and kind in _KINDS):
+            raise TypeError("a block has a field of the wrong type")
+        if not at <= start <= end <= length or (header and not start < header <= end):
             raise ValueError("a block is out of place")
-        at = _integer(end)
-        header = _integer(header_end)
-        if header and not _integer(start) < header <= at:
-            raise ValueError("a header is out of place")
-        inner = _rising(cuts, _integer(start), at) if cuts else ()
-        blocks.append(Block(kind, _integer(start), at, _integer(level), _string(title), inner, header))  # type: ignore[arg-type]
+        inner = _rising(cuts, start, end) if cuts else ()
+        blocks.append(Block(kind, start, end, level, _string(title) if title else "", inner, header))
+        at = end
     return tuple(blocks)
 
 
 def _rising(values: object, low: int, high: int) -> tuple[int, ...]:
     if not isinstance(values, list):
         raise TypeError("offsets are a list")
-    found = tuple(_integer(value) for value in values)
-    if any(b < a for a, b in zip((low, *found), (*found, high), strict=True)):
+    if any(type(value) is not int for value in values):
+        raise TypeError("an offset is an integer")
+    found = tuple(values)
+    if found and (found[0] < low or found[-1] > high or any(b < a for a, b in pairwise(found))):
         raise ValueError("offsets don't rise")
     return found
-
-
-def _integer(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError("an offset is an integer")
-    return value
 
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a string was expected")
-    value.encode("utf-8")  # UnicodeEncodeError, a ValueError, for lone surrogates
+    if not value.isascii():
+        value.encode("utf-8")  # UnicodeEncodeError, a ValueError, for lone surrogates
     return value
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.codec import decode_vectors, encode_vector
+from pipeline.codec import decode_vectors, encode_vectors
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.ledger import Session
 from pipeline.ports import DenseEmbedder
@@ -93,7 +93,7 @@ def _missing_embedded(job: Job, items: Sequence[Planned], held: dict[str, bytes]
         part = todo[at : at + block]
         result = _embedder(job).embed([text for _, text in part])
         check_vectors(result.vectors, len(part), job.recipe.model)
-        fresh = {key: encode_vector(vector) for (key, _), vector in zip(part, result.vectors, strict=True)}
+        fresh = dict(zip((key for key, _ in part), encode_vectors(result.vectors), strict=True))
         job.ports.memo.put_many(fresh)
         held.update(fresh)
         spent += result.tokens

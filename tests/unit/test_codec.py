@@ -14,7 +14,7 @@ from pipeline.codec import (
     empty_sparse,
     encode_chunks,
     encode_sparse,
-    encode_vector,
+    encode_vectors,
     take_sparse,
 )
 from pipeline.types import Chunk, SourcePath, SparseVectors
@@ -101,7 +101,7 @@ def test_batches_without_a_term() -> None:
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3), max_size=4))
 def test_dense_vectors(given_rows: list[list[float]]) -> None:
     vectors = np.array(given_rows, np.float32).reshape(len(given_rows), 3)
-    back = decode_vectors([encode_vector(row) for row in vectors], 3)
+    back = decode_vectors(encode_vectors(vectors), 3)
     assert back.dtype == np.float32
     assert back.flags.c_contiguous
     assert np.array_equal(back, vectors)
