@@ -43,6 +43,8 @@ class TroubledEmbedder:
 
     def __init__(self, points: Points) -> None:
         self.identity = EMBEDDER.identity
+        self.concurrent = EMBEDDER.concurrent
+        self.texts_per_call = EMBEDDER.texts_per_call
         self._points = points
         self._first = True
 

@@ -23,7 +23,7 @@ import pipeline
 
 ONCE = (
     "ledger.claim", "ledger.inventory.begin", "ledger.inventory.rows", "ledger.inventory", "ledger.verify", "ledger.flip",
-    "ledger.sweep", "index.stamp", "index.delete", "objects.delete_many", "view.begin", "view.end",
+    "ledger.sweep", "index.stamp", "index.delete", "objects.delete_many", "view.begin", "view.end", "ledger.run.release",
 )  # fmt: skip
 TWICE = (
     "ledger.unit.claim", "ledger.parse", "ledger.chunk", "ledger.screen", "ledger.embed_dense", "ledger.embed_sparse",
@@ -34,7 +34,7 @@ TWICE = (
 TROUBLE = ("ledger.heartbeat", "ledger.unit.release")
 """Effects of a run that takes long, and of one whose model refuses once."""
 OTHER_FLOWS = frozenset(
-    {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.remove", "run.release"}
+    {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.add", "sources.remove"}
 )
 """Write blocks of flows that are one block each, or that are no runs."""
 
