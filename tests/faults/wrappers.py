@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from pipeline.ledger import Ledger, Session
@@ -35,6 +35,8 @@ class Points:
     trace: list[str] = field(default_factory=list)
     """Names in the order in which their effects were about to happen."""
     _seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    blocks: threading.RLock = field(default_factory=threading.RLock)
+    """Held around write blocks of a process that will be stopped: it sleeps while no thread of it has SQLite's lock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, name: str, when: str) -> None:
@@ -50,7 +52,10 @@ class Points:
         if self.action == "raise":
             raise InjectedError(f"{name}:{when}")
         # Sent to this very thread, so that not one more instruction of it runs.
-        signal.raise_signal(signal.SIGKILL if self.action == "kill" else signal.SIGSTOP)
+        if self.action == "kill":
+            signal.raise_signal(signal.SIGKILL)
+        with self.blocks:
+            signal.raise_signal(signal.SIGSTOP)
 
     @contextmanager
     def around(self, name: str) -> Iterator[None]:
@@ -78,7 +83,7 @@ class FaultLedger:
         asleep = self._points.action == "stop"
         if asleep:
             self._points.at(name, "before")
-        with self._inner.transaction(label) as session:
+        with self._points.blocks if asleep else nullcontext(), self._inner.transaction(label) as session:
             yield session
             self._points.at(name, "inside" if asleep else "before")
         self._points.at(name, "after")
