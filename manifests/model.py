@@ -60,8 +60,9 @@ class ChunkingConfig(BaseModel):
     """Where the text may be divided: at Markdown headings, anywhere (windows of fixed size), at HTML elements, between
     table rows, or at definitions of program code."""
     target_size: int = Field(default=TARGET_SIZE_DEFAULT, ge=64, le=4096)
-    """Tokens that a chunk holds at most, title and heading path included. Small chunks find single facts, large ones
-    keep an argument together."""
+    """Tokens (cl100k) that a chunk holds at most, a repeated table header included. Title and heading path, at most 64
+    tokens put in front for the search, come on top. Small chunks find single facts, large ones keep an argument
+    together."""
     overlap: int = Field(default_factory=_overlap, ge=0, le=1024)
     """Tokens that a chunk takes over from the end of the one before it, so that a sentence on the border is found
     whole. Must be below `target_size`. Absent: 64, or an eighth of `target_size` where that is less."""
@@ -146,7 +147,7 @@ class EdgeType(BaseModel):
     model_config = _SECTION
 
     name: _Name
-    """What the relation is called, as a verb: `cites`. Used once."""
+    """What the relation is called, as a verb: `cites`. Used once between the same two types."""
     from_type: _Name = Field(alias="from")
     """Name of the artifact type where the edge starts."""
     to_type: _Name = Field(alias="to")

@@ -98,15 +98,8 @@ def _tables(artifacts: dict[str, Any]) -> Iterator[Problem]:
         if item.get("format", "markdown") == "sqlite":
             yield from _table_name(path, index, item.get("name"), tables)
             yield from _natural_key(path, item)
-        elif item.get("format", "markdown") == "markdown":
-            for key in ("columns", "natural_key"):
-                if item.get(key) and isinstance(item[key], list | tuple):
-                    yield Problem(
-                        f"{path}.{key}",
-                        shown(item[key]),
-                        "only a type of format sqlite has a table; this one is written as markdown",
-                        f'Add "format": "sqlite" to the type, or take {key} out',
-                    )
+        else:  # columns of a markdown type mean nothing, but a key that names none of them is a mistake all the same
+            yield from _natural_key(path, item)
 
 
 def _table_name(path: str, index: int, name: object, tables: dict[str, tuple[int, str]]) -> Iterator[Problem]:
@@ -143,16 +136,17 @@ def _natural_key(path: str, item: dict[str, Any]) -> Iterator[Problem]:
 def _edges(artifacts: dict[str, Any]) -> Iterator[Problem]:
     types = [item["name"] for _, item in _items(artifacts, "artifact_types", _TYPES_MAX)
              if isinstance(item.get("name"), str)]  # fmt: skip
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for index, edge in _items(artifacts, "edge_types", _TYPES_MAX):
         path, name = f"{_ARTIFACTS}.edge_types[{index}]", edge.get("name")
-        first = seen.setdefault(name.casefold(), index) if isinstance(name, str) else index
+        whole = tuple(str(edge.get(key, "")).casefold() for key in ("name", "from", "to"))
+        first = seen.setdefault(whole, index) if isinstance(name, str) else index
         if first != index:
             yield Problem(
                 f"{path}.name",
                 shown(name),
-                f"edge_types[{first}] has this name already; letter case doesn't tell names apart",
-                "Give each edge type a name of its own",
+                f"edge_types[{first}] says the same already; letter case doesn't tell names apart",
+                "Drop one of the two, or give it another name or other ends",
             )
         for end in ("from", "to"):
             target = edge.get(end)

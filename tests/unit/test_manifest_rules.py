@@ -63,8 +63,9 @@ def test_natural_keys_name_columns_letter_for_letter() -> None:
 
 
 def test_markdown_types_have_no_table() -> None:
-    told = faults([{"name": "T", "columns": [{"name": "id"}], "natural_key": ["id"]}])
-    assert [p for p, _ in told] == ["artifact_types[0].columns", "artifact_types[0].natural_key"]
+    assert faults([{"name": "T", "columns": [{"name": "id"}], "natural_key": ["id"]}]) == []
+    told = faults([{"name": "T", "columns": [{"name": "id"}], "natural_key": ["no"]}])
+    assert [p for p, _ in told] == ["artifact_types[0].natural_key[0]"]
     assert faults([{"name": "T", "columns": [], "natural_key": []}]) == []
 
 
@@ -78,8 +79,10 @@ def test_edges_join_declared_types() -> None:
     assert faults([], [{"name": "owns", "from": "A", "to": "A"}])[0][1] == "Declare the type in artifact_types first"
 
 
-def test_edge_names_are_used_once() -> None:
+def test_an_edge_type_is_declared_once() -> None:
     edge = {"from": "A", "to": "A"}
+    other = [{"name": "is", "from": "A", "to": "B"}, {"name": "is", **edge}]
+    assert faults([{"name": "A"}, {"name": "B"}], other) == []
     assert [p for p, _ in faults([{"name": "A"}], [{"name": "is", **edge}, {"name": "IS", **edge}])] == [
         "edge_types[1].name"
     ]
