@@ -28,8 +28,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A first run and a run with nothing to do, over the project's own documents or over CORPUS=folder.
+bench: CORPUS ?= docs
 bench: $(STAMP)
-	$(BIN)/python benchmarks/run.py
+	@rm -rf .bench
+	$(BIN)/python benchmarks/ingest_lamina.py $(CORPUS) .bench
+	$(BIN)/python benchmarks/ingest_lamina.py $(CORPUS) .bench
 
 # Needs uv. No index address is written: the lock holds names, versions and hashes.
 lock:
