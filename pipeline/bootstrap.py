@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import socket
 import threading
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.object_store_local import LocalObjectStore
+from pipeline.adapters.owner_local import is_gone, own_name
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
 from pipeline.adapters.source_tree_local import LocalSourceTree
 from pipeline.adapters.view_local import LocalView
@@ -96,7 +96,8 @@ def build(settings: Settings) -> Ports:
         view=lambda slug: LocalView(context_folder(settings, slug) / "knowledge"),
         limits=settings.limits,
         project_id=settings.project_id,
-        owner=f"{socket.gethostname()}:{os.getpid()}:{_process_mark()}",
+        owner=own_name(),
+        is_gone=is_gone,
         user=settings.user,
         processors=settings.worker_count,
         close_indexes=close,
@@ -112,11 +113,6 @@ def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:
             remedy="use one of " + ", ".join(served),
         )
     return {settings.embedder: served[settings.embedder], **served}
-
-
-def _process_mark() -> str:
-    """Tells apart two processes that were given the same number, one after the other."""
-    return os.urandom(4).hex()
 
 
 def close(ports: Ports) -> None:

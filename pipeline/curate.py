@@ -124,7 +124,7 @@ def _take_over(
     if held is None:
         return None
     now = ports.clock.now()
-    if held.lease_until > now and held.owner != ports.owner:
+    if held.lease_until > now and held.owner != ports.owner and not ports.is_gone(held.owner):
         raise Conflict(
             "run_active",
             f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
@@ -135,6 +135,8 @@ def _take_over(
         publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
         return None
     fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
+    # The new fence has voided every claim that was made under an older one.
+    session.units.release_all(held.id, None)
     session.contexts.count_redispatch(request.context)
     return Started(held.id, fence, resumed=True)
 

@@ -323,6 +323,8 @@ class Ports:
     """Who holds leases: host, process and a counter; unique for each process."""
     user: str = "local"
     """The principal that `created_by` names."""
+    is_gone: Callable[[str], bool] = lambda _owner: False
+    """Whether an owner's process is known to have ended, so that nobody needs to wait for its lease. When in doubt: no."""
     processors: int = 1
     """Threads worth having where work leaves the interpreter free."""
     close_indexes: Callable[[], None] = lambda: None

@@ -255,8 +255,11 @@ class SqlUnits:
         rows = self._db.all("SELECT batch FROM unit WHERE run = ? AND stage = ? ORDER BY batch", (run, stage))
         return tuple(int(row[0]) for row in rows)
 
-    def release_all(self, run: RunId, owner: str) -> None:
-        self._db.run("UPDATE unit SET state = 'waiting' WHERE run = ? AND owner = ? AND state = 'leased'", (run, owner))
+    def release_all(self, run: RunId, owner: str | None) -> None:
+        self._db.run(
+            "UPDATE unit SET state = 'waiting' WHERE run = ? AND state = 'leased' AND (? = '' OR owner = ?)",
+            (run, owner or "", owner or ""),
+        )
 
     def unfinished(self, run: RunId, stages: Sequence[str]) -> int:
         row = self._db.one(

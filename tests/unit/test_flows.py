@@ -208,6 +208,19 @@ def test_a_dead_run_is_resumed_and_its_first_owner_is_fenced_off(world: World) -
         assert publish.require_context(session, SLUG).redispatch_count == 1
 
 
+def test_a_run_whose_process_is_known_to_be_gone_is_resumed_at_once(world: World) -> None:
+    """After kill -9 nobody waits for a lease: the run and its units are taken over, and nothing is done twice."""
+    world.put("p.md", "a")
+    world.put("q.md", "b")
+    first = start(world, "one")
+    step_until(world, first, "chunk")
+    assert curate.next_claim(world.ports_for("one"), first) is not None
+    second = curate.start(replace(world.ports_for("two"), is_gone=lambda owner: owner == "one"), world.request())
+    assert second.resumed
+    assert loop.drive(world.ports_for("two"), second, 1).state == "completed"
+    assert sorted(_parser(world).calls) == ["p.md", "q.md"]
+
+
 def test_a_dead_run_with_other_inputs_is_abandoned_and_paid_work_kept(world: World) -> None:
     world.put("p.md", "a")
     first = start(world, "one")
