@@ -114,11 +114,11 @@ def encode_counts(terms: Sequence[npt.NDArray[np.uint32]], documents: int) -> by
     return b"".join((head.tobytes(), found.astype("<u4").tobytes(), times.astype("<u4").tobytes()))
 
 
-def decode_counts(data: bytes) -> tuple[int, dict[int, int]]:
-    """Records, and term to records that hold it."""
+def decode_counts(data: bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], int]:
+    """Terms, records that hold each, and records in all."""
     documents, n = (int(x) for x in np.frombuffer(data, "<u4", 2))
     terms, times = np.frombuffer(data, "<u4", n, 8), np.frombuffer(data, "<u4", n, 8 + 4 * n)
-    return documents, dict(zip(terms.tolist(), times.tolist(), strict=True))
+    return terms.astype(np.uint32), times.astype(np.int64), documents
 
 
 def encode_vectors(vectors: Float32Array) -> list[bytes]:

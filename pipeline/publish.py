@@ -16,7 +16,7 @@ Invariants, and what a crash after each step leaves behind:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from pipeline.errors import Conflict, RejectedInput
@@ -48,19 +48,19 @@ def pointer_stands(session: Session, run: RunRow) -> bool:
     return (context.live_version, context.epoch) == (run.base_version, run.base_epoch)
 
 
-def seal(session: Session, run: RunRow, deltas: Mapping[int, Mapping[int, int]]) -> bool:
+def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int, int]]]) -> bool:
     """Stamp the plan in the ledger; False, with nothing written, when the pointer has moved.
 
     Args:
         session: a write block in which the caller has proved its fence.
         run: as it was when its unit was claimed.
-        deltas: generation to term to change of document count.
+        deltas: generation to (term, change of document count).
     """
     if not pointer_stands(session, run):
         return False
     session.records.stamp_planned(run.context, run.id, run.number)
-    for generation, terms in deltas.items():
-        session.records.add_counts(run.context, generation, run.number, terms)
+    for generation, changes in deltas.items():
+        session.records.add_counts(run.context, generation, run.number, changes)
     session.versions.set_state(run.context, run.number, "sealed")
     session.versions.set_records(run.context, run.number, session.records.visible(run.context, run.number))
     session.runs.set_state(run.id, "sealed", run.active_at)

@@ -33,7 +33,7 @@ class ParserLimits:
     """Processor time for one document."""
     wall_s: float = 120.0
     """Real time for one document."""
-    recycle_documents: int = 2000
+    recycle_documents: int = 1000
     """Documents after which a parsing process is replaced."""
 
 

@@ -34,8 +34,8 @@ _TEXTS_AT_ONCE: Final = 64
 """Texts per matrix product: few enough that the product's count matrix stays in the processor's cache."""
 _CHARS_AT_ONCE: Final = 1_000_000
 """Characters per matrix product: bounds memory when single texts are huge."""
-_CACHE_PIECES_MAX: Final = 200_000
-"""Pieces remembered between calls, about 40 MB; past it the cache starts afresh."""
+_CACHE_PIECES_MAX: Final = 80_000
+"""Pieces remembered between calls, about 16 MB; past it the cache starts afresh."""
 _PIECE_CHARS_MAX: Final = 256
 """Longer runs of letters (encoded data) are cut, since the tokenizer's time grows faster than their length."""
 _SPACE: Final = "\N{LOWER ONE EIGHTH BLOCK}"

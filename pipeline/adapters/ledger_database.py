@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 Row = tuple[Any, ...]
@@ -19,7 +19,7 @@ class Database(Protocol):
         """Execute; the number of rows changed."""
         ...
 
-    def many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+    def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Execute once for each row."""
         ...
 

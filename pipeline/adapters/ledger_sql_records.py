@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.errors import Corruption
@@ -197,10 +197,10 @@ class SqlRecords:
         )
         return tuple(sorted(row[0] for row in rows))
 
-    def add_counts(self, slug: ContextSlug, generation: int, number: int, deltas: Mapping[int, int]) -> None:
+    def add_counts(self, slug: ContextSlug, generation: int, number: int, deltas: Iterable[tuple[int, int]]) -> None:
         self._db.many(
             "INSERT INTO term_count (context, generation, term, version, delta) VALUES (?, ?, ?, ?, ?)",
-            [(slug, generation, term, number, delta) for term, delta in sorted(deltas.items()) if delta],
+            ((slug, generation, term, number, delta) for term, delta in deltas if delta),
         )
 
     def counts(self, slug: ContextSlug, generation: int, version: int, terms: Sequence[int]) -> dict[int, int]:

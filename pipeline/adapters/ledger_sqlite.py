@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class _SqliteDatabase:
     def run(self, sql: str, values: Sequence[object] = ()) -> int:
         return self._connection.execute(sql, values).rowcount
 
-    def many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+    def many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         self._connection.executemany(sql, rows)
 
     def one(self, sql: str, values: Sequence[object] = ()) -> Row | None:

@@ -47,8 +47,8 @@ _TERM_SHIFT: Final = 21
 _ROW_SHIFT: Final = _TERM_SHIFT + 32
 _COUNT_MAX: Final = (1 << _TERM_SHIFT) - 1
 """Bits of one posting, from the top: 10 of row, 32 of term, 21 of count (a token said more often counts as this)."""
-_CACHE_TOKENS_MAX: Final = 200_000
-"""Tokens remembered between calls, about 30 MB; past it the cache starts afresh."""
+_CACHE_TOKENS_MAX: Final = 100_000
+"""Tokens remembered between calls, about 15 MB; past it the cache starts afresh."""
 
 _MARKS: Final = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc"))
 """Vowel signs and accents: parts of words that `\\w` leaves out."""

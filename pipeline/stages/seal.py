@@ -6,10 +6,11 @@ transaction on, whoever takes the run over rolls it forward; stamps are never ta
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline import publish
 from pipeline.codec import decode_counts
@@ -23,6 +24,9 @@ from pipeline.stages.verify import additions, removals
 KEYS_AT_ONCE = 16
 """Batches whose counts are in memory together."""
 
+PAIRS_AT_ONCE = 10_000
+"""Counts turned into Python numbers at a time, on their way to the ledger."""
+
 DOCUMENTS = -1
 """The term under which the documents themselves are counted."""
 
@@ -33,7 +37,7 @@ def seal(job: Job) -> Outcome:
         deltas = _count_deltas(job)
         with job.ports.ledger.transaction("seal") as session:
             job.hold(session)
-            sealed = publish.seal(session, job.run, deltas)
+            sealed = publish.seal(session, job.run, {g: tally.pairs() for g, tally in deltas.items()})
         if not sealed:
             return Outcome(lambda session: _abandon(job, session))
     stamped = 0
@@ -61,32 +65,54 @@ def _stamp(job: Job, page: Sequence[RecordRow]) -> None:
             )
 
 
-def _count_deltas(job: Job) -> dict[int, dict[int, int]]:
-    """Generation to term to documents gained or lost: additions minus removals, also those of rolled-back versions."""
-    counts: dict[int, Counter[int]] = {job.run.generation: Counter()}
-    if not _added_by_batch(job, counts[job.run.generation]):
-        counts[job.run.generation].clear()
-        _count(job, additions(job), 1, counts)
-    _count(job, removals(job), -1, counts)
-    return {generation: dict(tally) for generation, tally in counts.items()}
+@dataclass(slots=True)
+class _Tally:
+    """Document counts as two arrays: with a vocabulary's hundreds of thousands of terms a dict takes ten times the bytes."""
+
+    terms: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    documents: int = 0
+
+    def add(self, terms: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64], documents: int) -> None:
+        """Add counts, which may be negative."""
+        self.terms, places = np.unique(np.concatenate((self.terms, terms)), return_inverse=True)
+        both = np.concatenate((self.counts, counts))
+        self.counts = np.zeros(len(self.terms), np.int64)
+        np.add.at(self.counts, places, both)
+        self.documents += documents
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """(term, change) where there is one, the documents first."""
+        yield DOCUMENTS, self.documents
+        for at in range(0, len(self.terms), PAIRS_AT_ONCE):
+            block = slice(at, at + PAIRS_AT_ONCE)
+            yield from zip(self.terms[block].tolist(), self.counts[block].tolist(), strict=True)
 
 
-def _added_by_batch(job: Job, tally: Counter[int]) -> bool:
-    """Add up what the upserts have counted; False where the memo has let some of it go."""
+def _count_deltas(job: Job) -> dict[int, _Tally]:
+    """Generation to what it gains or loses: additions minus removals, also those of rolled-back versions."""
+    added = _added_by_batch(job)
+    tallies = {} if added is None else {job.run.generation: added}
+    if added is None:
+        _count(job, additions(job), 1, tallies)
+    _count(job, removals(job), -1, tallies)
+    return tallies
+
+
+def _added_by_batch(job: Job) -> _Tally | None:
+    """The sum of what the upserts have counted; None where the memo has let some of it go."""
     with job.ports.ledger.read() as session:
         batches = session.units.batches(job.run.id, "upsert")
         planned = session.records.count_added(job.slug, job.run.number)
+    tally = _Tally()
     keys = [terms_key(job, batch) for batch in batches]
     for at in range(0, len(keys), KEYS_AT_ONCE):
-        part = keys[at : at + KEYS_AT_ONCE]
-        for data in job.ports.memo.get_many(part).values():
-            documents, terms = decode_counts(data)
-            tally.update(terms)
-            tally[DOCUMENTS] += documents
-    return tally[DOCUMENTS] == planned
+        for data in job.ports.memo.get_many(keys[at : at + KEYS_AT_ONCE]).values():
+            tally.add(*decode_counts(data))
+    return tally if tally.documents == planned else None
 
 
-def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, counts: dict[int, Counter[int]]) -> None:
+def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, tallies: dict[int, _Tally]) -> None:
     """Count the terms of records that the index holds."""
     for page in pages:
         job.keep_going()
@@ -94,10 +120,7 @@ def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, counts: di
             ids = [r.id for r in page if r.namespace == namespace]
             stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=True, metadata=False)
             terms, times = np.unique(stored.sparse.indices, return_counts=True)
-            tally = counts.setdefault(generation_of(job, namespace), Counter())
-            for term, n in zip(terms.tolist(), times.tolist(), strict=True):
-                tally[term] += sign * n
-            tally[DOCUMENTS] += sign * len(ids)
+            tallies.setdefault(generation_of(job, namespace), _Tally()).add(terms, sign * times, sign * len(ids))
 
 
 def generation_of(job: Job, namespace: str) -> int:

@@ -175,7 +175,7 @@ class LedgerContract:
                 session.sources.mark_removed(slug, paths("p"), 1, 1.0)
                 session.records.add(slug, [record_row("x"), record_row("y", removed=1)])
                 session.records.reclaim(slug, 1.0)
-                session.records.add_counts(slug, 1, 1, {7: 1})
+                session.records.add_counts(slug, 1, 1, {7: 1}.items())
                 session.files.add(slug, [file_row("f", "blob")])
                 session.versions.pin(slug, PinRow("pin", 1, 9.0, 1.0))
             session.work.add(RunId("r1"), [WorkRow(SourcePath("p"), 1, "new", 1, 1)])
@@ -551,10 +551,10 @@ class LedgerContract:
 
     def test_counts_add_up_by_version(self, ledger):
         with ledger.transaction("x") as session:
-            session.records.add_counts(A, 1, 1, {-1: 4, 2**32 - 1: 3, 7: 0})
-            session.records.add_counts(A, 1, 2, {-1: -1, 7: 2})
-            session.records.add_counts(A, 2, 2, {-1: 100})
-            session.records.add_counts(B, 1, 1, {-1: 100})
+            session.records.add_counts(A, 1, 1, {-1: 4, 2**32 - 1: 3, 7: 0}.items())
+            session.records.add_counts(A, 1, 2, {-1: -1, 7: 2}.items())
+            session.records.add_counts(A, 2, 2, {-1: 100}.items())
+            session.records.add_counts(B, 1, 1, {-1: 100}.items())
         with ledger.read() as session:
             terms = [-1, 7, 2**32 - 1, 5]
             counts = [session.records.counts(A, 1, v, terms) for v in range(4)]
