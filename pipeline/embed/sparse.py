@@ -52,8 +52,9 @@ _CACHE_TOKENS_MAX: Final = 100_000
 
 _MARKS: Final = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc"))
 """Vowel signs and accents: parts of words that `\\w` leaves out."""
-_ASCII_WORD: Final = re.compile(r"\w++(?:(?<=\d)\.\d++)*+", re.ASCII)
-_WORD: Final = re.compile(rf"[\w{_MARKS}]++(?:(?<=\d)\.\d++)*+")
+# No possessive quantifiers: those of Python 3.11.2's `re`, which Debian 12 ships, give wrong matches here.
+_ASCII_WORD: Final = re.compile(r"\w+(?:(?<=\d)\.\d+)*", re.ASCII)
+_WORD: Final = re.compile(rf"[\w{_MARKS}]+(?:(?<=\d)\.\d+)*")
 _SPACELESS: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
