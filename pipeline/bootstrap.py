@@ -48,7 +48,14 @@ def build(settings: Settings) -> Ports:
         RejectedInput: the settings name an embedder that there isn't.
         Corruption: the ledger can't be used.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RejectedInput(
+            "bad_home",
+            f"LAMINA_HOME is {settings.home}, which can't be made a folder: {error.strerror}",
+            remedy="set LAMINA_HOME to a folder that you may write to",
+        ) from error
     # Units run side by side, a thread each; a numeric library that spreads one small product over all processors only
     # burns the time that its threads spend waiting for each other.
     threadpool_limits(1, user_api="blas")

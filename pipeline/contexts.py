@@ -90,12 +90,14 @@ def pin(ports: Ports, slug: ContextSlug, *, version: int | None, seconds: float)
         Conflict: code `version_gone`.
     """
     if not 0 < seconds <= PIN_SECONDS_MAX:
-        raise RejectedInput("bad_duration", f"a pin of {seconds:g} s", remedy="give more than nothing and at most 30d")
+        raise RejectedInput(
+            "bad_duration", f"a pin of {seconds / 86400:.3g} days", remedy="give more than nothing and at most 30d"
+        )
     now = ports.clock.now()
     with ports.ledger.transaction("pin") as session:
         context = publish.require_context(session, slug)
         number = context.live_version if version is None else version
-        if not number:
+        if not number and version is None:
             raise RejectedInput("not_curated", f"{slug} has not been curated yet", remedy=f"run: lamina curate {slug}")
         publish.require_readable(session, slug, number)
         held = len(session.versions.pins(slug))

@@ -49,12 +49,10 @@ class Tally:
     screened: int = 0
     chunks_created: int = 0
     chunks_updated: int = 0
-    failed_sources: list[tuple[SourcePath, str]] = field(default_factory=list)
-    """Path and reason."""
 
 
 def tally(ports: Ports, run: RunRow) -> Tally:
-    """Add up what the run did about each source. Memory: the failed sources alone."""
+    """Add up what the run did about each source. Bounded memory."""
     out = Tally()
     with ports.ledger.read() as session:
         for row in session.work.each(run.id):
@@ -68,8 +66,6 @@ def tally(ports: Ports, run: RunRow) -> Tally:
             out.screened += sum(json.loads(row.screened or "{}").values())
             out.chunks_created += row.chunks_created
             out.chunks_updated += row.chunks_updated
-            if row.status == "failed":
-                out.failed_sources.append((row.path, row.reason))
     return out
 
 
@@ -142,11 +138,12 @@ def _usage(run: RunRow, summary: Sequence[StageSummary]) -> Json:
 
 
 def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
-    paths = [path for path, _ in added.failed_sources]
+    failed = _failed(ports, run)
+    paths = [path for path, _ in failed]
     truncated = len(paths) > FAILED_SOURCES_MAX
     spill = ""
     if truncated:
-        data = "".join(canonical_json({"path": p, "reason": r}) + "\n" for p, r in added.failed_sources).encode()
+        data = "".join(canonical_json({"path": p, "reason": r}) + "\n" for p, r in failed).encode()
         spill = f"runs/{run.id}/failed-sources-{content_hash(data)[:16]}.jsonl"
         ports.objects(run.context).put_many({spill: data})
     return {
@@ -154,7 +151,7 @@ def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
         "changed": added.changes["changed"],
         "deleted": added.changes["deleted"],
         "processed": added.processed,
-        "failed": added.failed,
+        "failed": len(failed),
         "failed_sources": paths[:FAILED_SOURCES_MAX],
         "failed_sources_truncated": truncated,
         "failed_sources_file": spill,
@@ -173,6 +170,19 @@ def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
         "artifacts_errored": 0,
         "sources_content_truncated": 0,
     }
+
+
+def _failed(ports: Ports, run: RunRow) -> list[tuple[SourcePath, str]]:
+    """Path and reason of every source that the new version has as failed, those that failed before and still do too."""
+    out: list[tuple[SourcePath, str]] = []
+    after = ""
+    while True:
+        with ports.ledger.read() as session:
+            page = session.sources.troubled(run.context, run.number, after, PAGE_ROWS)
+        out += [(row.path, row.reason) for row in page if row.status == "failed"]
+        if len(page) < PAGE_ROWS:
+            return out
+        after = page[-1].path
 
 
 def _sample_queries(ports: Ports, run: RunRow) -> list[str]:
@@ -343,10 +353,8 @@ def failed_listing(session: Session, slug: ContextSlug, version: int) -> list[Js
     out: list[Json] = []
     after = ""
     while True:
-        page = session.sources.page(slug, version, after, PAGE_ROWS)
-        out += [
-            {"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page if r.status != "ok"
-        ]
+        page = session.sources.troubled(slug, version, after, PAGE_ROWS)
+        out += [{"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page]
         if len(page) < PAGE_ROWS:
             return out
         after = page[-1].path

@@ -130,7 +130,7 @@ def _take_over(
             f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
             remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
         )
-    same = (held.manifest, held.recipe, held.force) == (canonical_json(manifest), recipe.to_json(), request.force)
+    same = (held.manifest, held.recipe, held.input) == (canonical_json(manifest), recipe.to_json(), _input(request))
     if held.state == "running" and not same:
         publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
         return None
@@ -145,9 +145,6 @@ def _create(
     ports: Ports, session: Session, context: ContextRow, request: CurateRequest, manifest: Manifest, recipe: Recipe
 ) -> Started:
     now = ports.clock.now()
-    given = {"trigger": request.trigger, "force": request.force, "scope": "full"}
-    if request.batch_size:
-        given["batch_size"] = request.batch_size
     run = RunRow(
         id=RunId(fingerprint("run", context.slug, ports.owner, str(now), context.epoch, context.highest_version)[:16]),
         context=context.slug,
@@ -157,7 +154,7 @@ def _create(
         force=request.force,
         created_by=ports.user,
         created_at=now,
-        input=canonical({**given, "_options": {"rehash": request.rehash, "allow_empty": request.allow_empty}}),
+        input=_input(request),
         manifest=canonical_json(manifest),
         recipe=recipe.to_json(),
         base_version=context.live_version,
@@ -167,6 +164,14 @@ def _create(
     session.units.create(run.id, "inventory", {0: 1})
     fence = session.runs.adopt(run.id, ports.owner, now + ports.limits.lease_s, now)
     return Started(run.id, fence, resumed=False)
+
+
+def _input(request: CurateRequest) -> str:
+    """`CurateInput` as canonical JSON, with the options that the contract doesn't name beside it."""
+    given: dict[str, object] = {"trigger": request.trigger, "force": request.force, "scope": "full"}
+    if request.batch_size:
+        given["batch_size"] = request.batch_size
+    return canonical({**given, "_options": {"rehash": request.rehash, "allow_empty": request.allow_empty}})
 
 
 def next_claim(ports: Ports, started: Started, stages: tuple[str, ...] = CLAIM_ORDER) -> UnitClaim | None:

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
-from pipeline.errors import Conflict, RejectedInput
+from pipeline.errors import Conflict, Corruption, RejectedInput
 from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.rows import BLOBS, RUN_ACTIVE, ContextRow, FileRow, RunRow
-from pipeline.types import ContextSlug
+from pipeline.types import ContextSlug, Namespace
 
 PAGE_ROWS = 1000
 """Rows handled at a time by sweep and view."""
@@ -48,13 +48,17 @@ def pointer_stands(session: Session, run: RunRow) -> bool:
     return (context.live_version, context.epoch) == (run.base_version, run.base_epoch)
 
 
-def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int, int]]]) -> bool:
+def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int, int]]], namespace: Namespace) -> bool:
     """Stamp the plan in the ledger; False, with nothing written, when the pointer has moved.
 
     Args:
         session: a write block in which the caller has proved its fence.
         run: as it was when its unit was claimed.
         deltas: generation to (term, change of document count).
+        namespace: where every record of the version must stand.
+
+    Raises:
+        Corruption: code `two_generations`: readers of the version would miss records.
     """
     if not pointer_stands(session, run):
         return False
@@ -62,7 +66,15 @@ def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int,
     for generation, changes in deltas.items():
         session.records.add_counts(run.context, generation, run.number, changes)
     session.versions.set_state(run.context, run.number, "sealed")
-    session.versions.set_records(run.context, run.number, session.records.visible(run.context, run.number))
+    shown = session.records.visible(run.context, run.number)
+    strays = sum(n for space, n in shown.items() if space != namespace)
+    if strays:
+        raise Corruption(
+            "two_generations",
+            f"version {run.number} would show {strays} records that stand outside {namespace}",
+            remedy=f"lamina cancel {run.id}, then curate again; report this",
+        )
+    session.versions.set_records(run.context, run.number, sum(shown.values()))
     session.runs.set_state(run.id, "sealed", run.active_at)
     return True
 
@@ -211,9 +223,11 @@ def move_to(session: Session, slug: ContextSlug, version: int | None, run: RunRo
 
 
 def require_readable(session: Session, slug: ContextSlug, version: int) -> None:
-    """Raise `Conflict` `version_gone` where readers may not look at `version` any more."""
+    """Raise `RejectedInput` for a version that never was, `Conflict` `version_gone` for one that can't be read any more."""
     row = session.versions.get(slug, version)
-    if version and (row is None or not row.readable):
+    if row is None:
+        raise RejectedInput("no_version", f"{slug} has no version {version}", remedy="see: lamina versions " + slug)
+    if not row.readable:
         raise Conflict(
             "version_gone",
             f"version {version} of {slug} can't be read (any more)",

@@ -110,7 +110,7 @@ def _resolve(ports: Ports, slug: ContextSlug, wanted: int | None) -> VersionRow:
     with ports.ledger.read() as session:
         context = publish.require_context(session, slug)
         number = context.live_version if wanted is None else wanted
-        if not number:
+        if not number and wanted is None:
             raise RejectedInput("not_curated", f"{slug} has not been curated yet", remedy=f"run: lamina curate {slug}")
         publish.require_readable(session, slug, number)
         row = session.versions.get(slug, number)

@@ -67,6 +67,14 @@ class VersionRules(RuleBasedStateMachine):
         if then_reclaim:
             self.v.reclaim()
 
+    @precondition(lambda self: self.v.sources)
+    @rule(i=st.integers(0, 9), models=st.lists(st.sampled_from(("hash", "other")), min_size=1, max_size=3))
+    def change_models(self, i: int, models: list[str]) -> None:
+        for model in models:
+            self.v.curate(force=True, embedder=model)
+            if self.v.targets():
+                self.v.move(self.v.targets()[i % len(self.v.targets())])
+
     @rule(n=st.integers(1, 6))
     def step(self, n: int) -> None:
         self.v.step(n)

@@ -214,6 +214,9 @@ class SqlRecords:
             found.update((int(term), int(total)) for term, total in rows)
         return found
 
-    def visible(self, slug: ContextSlug, version: int) -> int:
-        row = self._db.one(f"SELECT COUNT(*) FROM record WHERE context = ? AND {_SEEN}", (slug, version, version))
-        return int(row[0]) if row else 0
+    def visible(self, slug: ContextSlug, version: int) -> dict[Namespace, int]:
+        rows = self._db.all(
+            f"SELECT namespace, COUNT(*) FROM record WHERE context = ? AND {_SEEN} GROUP BY namespace",
+            (slug, version, version),
+        )
+        return {row[0]: int(row[1]) for row in rows}

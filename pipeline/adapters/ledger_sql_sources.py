@@ -47,8 +47,14 @@ class SqlSources:
         return self._for_paths(_SEEN, (slug, version, version), paths)
 
     def page(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SourceRow, ...]:
+        return self._page("1 = 1", slug, version, after, limit)
+
+    def troubled(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SourceRow, ...]:
+        return self._page("status <> 'ok'", slug, version, after, limit)
+
+    def _page(self, which: str, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SourceRow, ...]:
         rows = self._db.all(
-            f"SELECT {_SOURCE} FROM source WHERE context = ? AND {_SEEN} AND path > ? ORDER BY path LIMIT ?",
+            f"SELECT {_SOURCE} FROM source WHERE context = ? AND {_SEEN} AND path > ? AND {which} ORDER BY path LIMIT ?",
             (slug, version, version, after, limit),
         )
         return tuple(SourceRow(*row) for row in rows)

@@ -245,8 +245,13 @@ def _claim(job: Job, session: Session, plan: _Plan) -> None:
 
 
 def _generation(job: Job, session: Session) -> int:
-    """The live version's generation, or a new one where its vectors can't stand beside this run's."""
-    live = session.versions.get(job.slug, job.run.base_version)
-    if live is not None and recipe_from_json(live.recipe).same_vectors(job.recipe):
-        return live.generation
-    return 1 + max((version.generation for version in session.versions.list(job.slug)), default=0)
+    """The generation whose vectors this run's may stand beside: one that any version had, or a new one.
+
+    Not the live version's alone: after a rollback the open records may be of another generation, and the plan, which is a
+    diff against what is open, keeps them where they say the same.
+    """
+    versions = session.versions.list(job.slug)
+    for version in versions:
+        if recipe_from_json(version.recipe).same_vectors(job.recipe):
+            return version.generation
+    return 1 + max((version.generation for version in versions), default=0)

@@ -38,15 +38,15 @@ class Screened:
 def screen(job: Job) -> Outcome:
     """Screen, draft, and write the plan of the batch."""
     with job.ports.ledger.read() as session:
-        rows = list(session.work.batch(job.run.id, job.claim.batch))
+        rows = session.work.batch(job.run.id, job.claim.batch)
     tokens = 0
-    for at, row in enumerate(rows):
+    plan: list[Wanted] = []
+    for row in rows:
         job.keep_going()
-        if row.status == "ok":
-            rows[at], found = _one(job, row)
-            tokens += sum(d.tokens for d in found.drafts)
+        judged, found = _one(job, row) if row.status == "ok" else (row, Screened((), {}))
+        tokens += sum(d.tokens for d in found.drafts)
+        plan.append(Wanted(judged, {d.content: d for d in found.drafts}, listing(found.drafts)))
         job.report(row.size)
-    plan = _prepare(job, rows)
     return Outcome(lambda session: write_plan(job, session, plan), size=max(tokens, 1))
 
 
@@ -86,14 +86,6 @@ class Wanted:
     row: WorkRow
     drafts: Mapping[str, Draft]
     listing: bytes
-
-
-def _prepare(job: Job, rows: Iterable[WorkRow]) -> tuple[Wanted, ...]:
-    out = []
-    for row in rows:
-        drafts = screened(job, row).drafts if row.status == "ok" else ()
-        out.append(Wanted(row, {d.content: d for d in drafts}, listing(drafts)))
-    return tuple(out)
 
 
 def write_plan(job: Job, session: Session, plan: Iterable[Wanted]) -> None:

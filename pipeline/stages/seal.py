@@ -37,7 +37,7 @@ def seal(job: Job) -> Outcome:
         deltas = _count_deltas(job)
         with job.ports.ledger.transaction("seal") as session:
             job.hold(session)
-            sealed = publish.seal(session, job.run, {g: tally.pairs() for g, tally in deltas.items()})
+            sealed = publish.seal(session, job.run, {g: t.pairs() for g, t in deltas.items()}, job.namespace)
         if not sealed:
             return Outcome(lambda session: _abandon(job, session))
     stamped = 0

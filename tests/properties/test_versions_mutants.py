@@ -8,7 +8,7 @@ import pytest
 from mutants import MUTANTS, mutant
 from versions import Versions
 from versions_machine import run_machine
-from world import text_of
+from world import SLUG, text_of
 
 A, B, C = text_of("a"), text_of("b"), text_of("c")
 
@@ -173,6 +173,32 @@ def test_scenario_holds_and_its_mutant_is_caught(name: str) -> None:
 def test_the_machine_finds_the_mutant(name: str) -> None:
     with mutant(name), pytest.raises(Exception):  # noqa: B017, PT011  # as above
         run_machine(120, 25, shrink=False)
+
+
+def test_a_generation_is_found_again_after_a_rollback() -> None:
+    """A forced change of model, a rollback, the same change again: what is open is kept, and readers find it."""
+    v = Versions()
+    try:
+        _go(v, p=A, q=B)
+        v.curate(force=True, embedder="other")
+        v.move(1)
+        v.curate(force=True, embedder="other")
+        assert v.world.live() == 3
+        v.curate(force=True, embedder="hash")
+        _go(v, p=C)
+        v.curate(force=True, embedder="other")
+        v.check()
+        with v.world.ledger.read() as session:
+            assert {row.number: row.generation for row in session.versions.list(SLUG)} == {
+                1: 1,
+                2: 2,
+                3: 2,
+                4: 1,
+                5: 1,
+                6: 2,
+            }
+    finally:
+        v.close()
 
 
 def test_rollback_of_a_reused_run_writes_nothing() -> None:
