@@ -213,6 +213,8 @@ def _end(console: Console, ports: Ports, run: RunRow) -> int:
 
 
 def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]) -> None:
+    from pipeline import contract  # noqa: PLC0415  # as above
+
     with ports.ledger.read() as session:
         row = session.contexts.get(run.context)
         spent = sum(stage.embed_tokens for stage in session.units.summary(run.id))
@@ -234,10 +236,12 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
         )
         console.line(f"embedded: {spent:,} tokens", indent=2)
         with ports.ledger.read() as session:
-            troubled = [
-                (row.status, row.path, row.reason)
-                for row in session.work.each(run.id)
-                if row.status in ("failed", "empty", "skipped")
+            # What this run skipped, and everything that isn't whole at the new version, from earlier runs too.
+            troubled = [(r.status, r.path, r.reason) for r in session.work.each(run.id) if r.status == "skipped"]
+            troubled += [
+                (row["status"], row["path"], row["reason"])
+                for row in contract.failed_listing(session, run.context, run.number)
+                if row["status"] != "skipped"
             ]
         _troubled(console, run, troubled)
     _stale(console, run)

@@ -193,6 +193,7 @@ def ledger(context: typer.Context, name: ContextName, *, as_json: AsJson = False
     with call.ports.ledger.read() as session:
         held = publish.require_context(session, slug_of(name))
         state = contract.curation_state(session, held)
+        troubled = contract.failed_listing(session, held.slug, held.live_version)
     if as_json:
         call.console.document(state)
         return 0
@@ -208,6 +209,8 @@ def ledger(context: typer.Context, name: ContextName, *, as_json: AsJson = False
                 for path, entry in sources.items()
             ],
         )
+    for row in troubled:
+        call.console.line(f"{row['status']}: {row['path']}: {row['reason']}")
     for path in state["source_removed"]:
         call.console.line(f"removed, goes at the next curate: {path}")
     return 0

@@ -137,6 +137,9 @@ def test_a_failed_source_is_not_parsed_again_until_its_bytes_change(world: World
     assert again.state == "noop"
     assert json.loads(again.output)["status"] == "partial"
     assert len(_parser(world).calls) == calls
+    world.put("q.md", "finer")
+    other = json.loads(world.curate().output)
+    assert (other["status"], other["delta"]["failed_sources"]) == ("partial", ["p.md"]), "it is named while it fails on"
     world.put("p.md", "mended")
     assert json.loads(world.curate().output)["status"] == "completed"
 
