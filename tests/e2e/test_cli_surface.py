@@ -165,14 +165,28 @@ def test_bad_settings_and_a_damaged_ledger_end_every_verb_plainly(lamina: Any) -
     assert "Traceback" not in ended.err
 
 
-def test_what_nobody_foresaw_is_one_line(lamina: Any) -> None:
-    """Exit status 3 and a way to learn more; --debug shows the trace."""
+def test_a_home_that_is_a_file_is_refused(lamina: Any) -> None:
     lamina.write("home", "a file where the folder should be")
     ended = lamina("contexts")
-    assert ended.status == 3
-    assert "--debug" in ended.err
+    assert ended.status == 2
+    assert "LAMINA_HOME" in ended.err
     assert "Traceback" not in ended.err
-    assert "Traceback" in lamina("--debug", "contexts").err
+
+
+def test_what_nobody_foresaw_is_one_line(lamina: Any) -> None:
+    """Exit status 3 and a way to learn more; --debug shows the trace."""
+    environ = {**os.environ, **lamina.environ}
+    for flags, traced in ((), False), (("--debug",), True):
+        # A working folder that is gone: nothing in the program looks for that.
+        command = (
+            f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -P -m pipeline {' '.join(flags)} contexts"
+        )
+        ended = subprocess.run(
+            ["sh", "-c", command], cwd=lamina.folder, env=environ, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 3
+        assert ("Traceback" in ended.stderr) == traced
+        assert traced or "--debug" in ended.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(lamina: Any) -> None:
