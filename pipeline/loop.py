@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pipeline import curate, publish
@@ -181,7 +182,8 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     finally:
         for thread in (*threads, heart):
             thread.join()
-        curate.let_go(ports, started)
+        with suppress(Unavailable):  # what stopped the run may stop this too; the leases then run out by themselves
+            curate.let_go(ports, started)
     with ports.ledger.read() as session:
         run = session.runs.get(started.run)
     assert run is not None

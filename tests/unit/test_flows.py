@@ -389,6 +389,27 @@ def test_a_unit_that_never_ends_stops_the_run_with_a_reason(world: World) -> Non
     assert "the model doesn't answer" in run.error
 
 
+def test_a_full_disk_stops_the_run_and_loses_nothing(world: World) -> None:
+    """SQLite's own refusal, from a file that may not grow; with room again the same run goes on to its end."""
+    for n in range(60):
+        world.put(f"{n:03d}-{'long name ' * 15}.md", f"word{n}")
+    started = start(world)
+    step_until(world, started, "inventory")
+    connection = world.ledger._connection()
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unavailable) as error:
+        loop.drive(world.ports_for("one"), started, 1)
+    assert error.value.code == "disk_full"
+    assert "space" in error.value.remedy
+    assert world.live() == 0
+    connection.execute("PRAGMA max_page_count = 1000000")
+    resumed = start(world)
+    assert resumed.run == started.run
+    assert loop.drive(world.ports_for("one"), resumed, 1).state == "completed"
+    assert len(world.texts()) == 60
+
+
 def test_pins_end_and_are_bounded(world: World) -> None:
     world.put("p.md", "a")
     world.curate()
