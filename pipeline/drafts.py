@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline import tokens
@@ -201,8 +201,3 @@ def blob_key(data: bytes) -> str:
     """Key of a knowledge file's bytes in the object store."""
     digest = content_hash(data)
     return f"blobs/{digest[0]}/{digest}"
-
-
-def as_metadata(value: Mapping[str, object]) -> Metadata:
-    """Metadata from JSON: lists become tuples."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}  # type: ignore[misc]

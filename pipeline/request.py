@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from manifests import Manifest, diff, manifest_from
+from manifests import Manifest, manifest_from
 from manifests.templates import default_manifest
 from pipeline.errors import RejectedInput
 from pipeline.ports import Ports
@@ -112,9 +112,3 @@ def _require_same_legs(manifest: Manifest, live: VersionRow) -> None:
             "curate.chunks.keyword.enabled differs from what the live version is built with",
             remedy="add --force to rebuild everything, or put it back",
         )
-
-
-def stale_reasons(live: VersionRow, manifest: Manifest) -> tuple[str, ...]:
-    """Why an unforced run under `manifest` leaves indexed sources as they are, in plain words."""
-    difference = diff(manifest_from(json.loads(live.manifest)), manifest)
-    return tuple(reason for leg in difference.legs for reason in leg.reasons)
