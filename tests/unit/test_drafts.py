@@ -15,7 +15,6 @@ from pipeline.drafts import (
     SEPARATOR,
     DocumentFacts,
     Draft,
-    as_metadata,
     blob_key,
     context_line,
     draft_records,
@@ -27,6 +26,11 @@ from pipeline.types import Chunk, ContextSlug, MetadataValue, SourcePath
 
 SLUG = ContextSlug("ctx")
 FACTS = DocumentFacts(SourcePath("d/notes.md"), "Notes", ())
+
+
+def as_metadata(value):
+    """Metadata from JSON: lists become tuples."""
+    return {key: tuple(held) if isinstance(held, list) else held for key, held in value.items()}
 
 
 def chunk(text: str, index: int = 0, **more: object) -> Chunk:
