@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 LAMINA = [sys.executable, "-m", "pipeline"]
@@ -33,6 +34,10 @@ def main() -> int:
         corpus.mkdir()
         for n in range(3):
             (corpus / f"d{n}.md").write_text(f"# Title {n}\n\n## Part\n\nbody {n}\n", "utf-8")
+        pack = Path(folder, "pack.zip")
+        with zipfile.ZipFile(pack, "w") as archive:
+            archive.writestr("good.md", "# Good\n\nbody\n")
+            archive.writestr("../bad.md", "outside\n")
         (corpus / "bad.pdf").write_bytes(b"%PDF-1.4\nnot a pdf")
         run = lamina(home, "curate", str(corpus), "--set", "embedder=static")
         runs = lamina(home, "runs", "corpus")
@@ -44,6 +49,7 @@ def main() -> int:
             ("TaskResponse", shown),
             ("CurateInput", shown["input"]),  # type: ignore[index]
             ("CurateRunOutput", shown["output"]),  # type: ignore[index]
+            ("ImportOutput", lamina(home, "import", "staged", str(pack))),
             ("ManifestTemplateCatalog", lamina(home, "manifest", "templates")),
         ]
         for name, document in documents:

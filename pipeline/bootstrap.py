@@ -9,6 +9,8 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from pipeline import landing
+from pipeline.adapters.archive_sandbox import SandboxedArchiveReader
 from pipeline.adapters.clock_system import SystemClock
 from pipeline.adapters.embedder_minilm import MiniLmEmbedder
 from pipeline.adapters.embedder_static import StaticEmbedder
@@ -18,11 +20,12 @@ from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.adapters.owner_local import is_gone, own_name
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
-from pipeline.adapters.source_tree_local import LocalSourceTree
+from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
-from pipeline.ports import DenseEmbedder, Ports
+from pipeline.ledger import Ledger
+from pipeline.ports import Clock, DenseEmbedder, Ports
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -39,6 +42,11 @@ def context_folder(settings: Settings, slug: ContextSlug) -> Path:
 def staged_folder(settings: Settings, slug: ContextSlug) -> Path:
     """Where `lamina add` puts files."""
     return context_folder(settings, slug) / "sources"
+
+
+def staged_places(settings: Settings, slug: ContextSlug) -> landing.Places:
+    """The folders of a staged context."""
+    return landing.Places(staged_folder(settings, slug), context_folder(settings, slug) / "incoming")
 
 
 def build(settings: Settings) -> Ports:
@@ -63,6 +71,7 @@ def build(settings: Settings) -> Ports:
     gc.set_threshold(GC_ALLOCATIONS, 20, 50)
 
     clock = SystemClock()
+    ledger = SqliteLedger(settings.home / "ledger.sqlite")
     indexes: dict[ContextSlug, LocalIndex] = {}
     lock = threading.Lock()
 
@@ -78,14 +87,9 @@ def build(settings: Settings) -> Ports:
                 held.close()
             indexes.clear()
 
-    def sources(context: ContextRow) -> LocalSourceTree:
-        if context.kind == "staged":
-            return LocalSourceTree(staged_folder(settings, context.slug))
-        return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
-
     return Ports(
         clock=clock,
-        ledger=SqliteLedger(settings.home / "ledger.sqlite"),
+        ledger=ledger,
         memo=SqliteMemo(settings.home / "memo.sqlite", clock=clock, max_bytes=settings.memo_bytes),
         parser=SandboxedParser(
             SandboxLimits(
@@ -99,7 +103,7 @@ def build(settings: Settings) -> Ports:
         embedders=_embedders(settings),
         index=index,
         objects=lambda slug: LocalObjectStore(context_folder(settings, slug) / "objects"),
-        sources=sources,
+        sources=lambda context: _sources(settings, clock, ledger, context),
         view=lambda slug: LocalView(context_folder(settings, slug) / "knowledge"),
         limits=settings.limits,
         project_id=settings.project_id,
@@ -108,7 +112,18 @@ def build(settings: Settings) -> Ports:
         user=settings.user,
         processors=settings.worker_count,
         close_indexes=close,
+        archives=SandboxedArchiveReader(),
+        unread_names=NEVER,
     )
+
+
+def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextRow) -> LocalSourceTree:
+    if context.kind == "staged":
+        # Whoever reads the tree sees imports whole: one that was cut short after its commit is finished first.
+        places = staged_places(settings, context.slug)
+        landing.settle(clock, ledger, context.slug, places)
+        return LocalSourceTree(places.tree)
+    return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
 
 
 def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:

@@ -6,8 +6,9 @@ Chunks are JSON, so that a person can read a memo entry; sparse vectors and dens
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,28 @@ class ChunkedDocument:
     metadata: tuple[tuple[str, MetadataValue], ...]
     warnings: tuple[str, ...]
     chunks: tuple[Chunk, ...]
+    kind: str = ""
+    """Format that the parser recognised."""
+    parts: tuple[tuple[str, ChunkedDocument], ...] = ()
+    """Documents inside the source, by name."""
 
-    def facts(self, path: SourcePath) -> DocumentFacts:
-        """What its records share when it stands at `path`."""
-        return DocumentFacts(path, self.title, self.metadata)
+    def each(self, path: SourcePath) -> Iterator[tuple[DocumentFacts, tuple[Chunk, ...]]]:
+        """Document and parts: what the records of each share when the source stands at `path`, and its chunks."""
+        yield DocumentFacts(path, self.title, self.metadata, self.kind), self.chunks
+        for name, part in self.parts:
+            yield DocumentFacts(path, part.title, part.metadata, part.kind, part=name), part.chunks
+
+    def all_warnings(self) -> tuple[str, ...]:
+        """Its own, and those of its parts under their names."""
+        return (*self.warnings, *(f"{name}: {text}" for name, part in self.parts for text in part.warnings))
 
 
 def encode_chunks(document: ChunkedDocument) -> bytes:
     """Memo bytes of a chunked document."""
+    return json.dumps(_fields(document), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _fields(document: ChunkedDocument) -> dict[str, Any]:
     paths: dict[tuple[str, ...], int] = {}
     rows = [
         [
@@ -46,26 +61,31 @@ def encode_chunks(document: ChunkedDocument) -> bytes:
         ]
         for c in document.chunks
     ]
-    value = {
+    return {
+        "kind": document.kind,
         "title": document.title,
         "metadata": [[k, list(v) if isinstance(v, tuple) else v] for k, v in document.metadata],
         "warnings": document.warnings,
         "paths": list(paths),
         "chunks": rows,
+        "parts": [[name, _fields(part)] for name, part in document.parts],
     }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def decode_chunks(data: bytes) -> ChunkedDocument:
     """The chunked document behind memo bytes."""
-    value = json.loads(data)
+    return _document(json.loads(data))
+
+
+def _document(value: dict[str, Any]) -> ChunkedDocument:
     paths = [tuple(path) for path in value["paths"]]
     chunks = tuple(
         Chunk(text, start, end, index, count, paths[path], prefix, (first, last), bool(oversize))
         for index, (start, end, count, path, prefix, first, last, oversize, text) in enumerate(value["chunks"])
     )
     metadata = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in value["metadata"])
-    return ChunkedDocument(value["title"], metadata, tuple(value["warnings"]), chunks)
+    parts = tuple((name, _document(part)) for name, part in value["parts"])
+    return ChunkedDocument(value["title"], metadata, tuple(value["warnings"]), chunks, value["kind"], parts)
 
 
 def encode_sparse(vectors: SparseVectors) -> bytes:

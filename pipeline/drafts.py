@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline import tokens
@@ -43,6 +43,10 @@ class DocumentFacts:
     path: SourcePath
     title: str
     metadata: tuple[tuple[str, MetadataValue], ...]
+    format: str = ""
+    """What the source, or the part, was read as."""
+    part: str = ""
+    """Name of the document inside the source, such as a mail's attachment; empty for the source's own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,46 +73,63 @@ class Draft:
 
 
 def draft_records(
-    context: ContextSlug, facts: DocumentFacts, chunks: Sequence[Chunk], *, recipe: str, context_tokens: int
+    context: ContextSlug,
+    documents: Iterable[tuple[DocumentFacts, Sequence[Chunk]]],
+    *,
+    recipe: str,
+    context_tokens: int,
 ) -> tuple[Draft, ...]:
     """Drafts of one source's kept chunks, in document order.
 
     Args:
         context: the slug; part of the logical id.
-        facts: what the source's records share.
-        chunks: kept by screening; their positions are counted anew from 0.
+        documents: the source's own text and its parts: what the records of each share, and its chunks as kept by
+            screening; their positions are counted anew from 0, through all of them.
         recipe: fingerprint of the recipe: another recipe is other content.
         context_tokens: budget of title and heading path.
     """
     seen: Counter[str] = Counter()
+    out: list[Draft] = []
+    for facts, chunks in documents:
+        drafts = _drafts_of(facts, chunks, len(out), seen, context=context, recipe=recipe, budget=context_tokens)
+        out.extend(drafts)
+    return tuple(out)
+
+
+def _drafts_of(
+    facts: DocumentFacts,
+    chunks: Sequence[Chunk],
+    first: int,
+    seen: Counter[str],
+    *,
+    context: ContextSlug,
+    recipe: str,
+    budget: int,
+) -> Iterator[Draft]:
     shared = _shared_metadata(facts)
     lead: dict[tuple[str, ...], str] = {}
-    out = []
-    for position, chunk in enumerate(chunks):
+    for position, chunk in enumerate(chunks, start=first):
         digest = text_hash(chunk.text)
         ordinal = seen[digest]
         seen[digest] += 1
         if chunk.heading_path not in lead:
-            lead[chunk.heading_path] = context_line(facts.title, chunk.heading_path, context_tokens)
+            lead[chunk.heading_path] = context_line(facts.title, chunk.heading_path, budget)
         logical = chunk_logical_id(context, facts.path, digest, ordinal)
         metadata = _fit({**shared, **_chunk_metadata(chunk, position), "logical_id": logical})
         metadata_json = canonical_json(metadata)
         embed_text = lead[chunk.heading_path] + chunk.prefix + chunk.text
-        out.append(
-            Draft(
-                logical_id=logical,
-                ordinal=ordinal,
-                text_digest=digest,
-                position=position,
-                content=fingerprint("record", recipe, metadata_json),
-                embed_text=embed_text,
-                embed_digest=text_hash(embed_text),
-                metadata=metadata,
-                metadata_json=metadata_json,
-                tokens=chunk.tokens,
-            )
+        yield Draft(
+            logical_id=logical,
+            ordinal=ordinal,
+            text_digest=digest,
+            position=position,
+            content=fingerprint("record", recipe, metadata_json),
+            embed_text=embed_text,
+            embed_digest=text_hash(embed_text),
+            metadata=metadata,
+            metadata_json=metadata_json,
+            tokens=chunk.tokens,
         )
-    return tuple(out)
 
 
 def context_line(title: str, path: Sequence[str], budget: int) -> str:
@@ -129,14 +150,23 @@ def context_line(title: str, path: Sequence[str], budget: int) -> str:
 
 
 def _shared_metadata(facts: DocumentFacts) -> dict[str, MetadataValue]:
-    shared: dict[str, MetadataValue] = {k: v for k, v in facts.metadata if k and k not in _RESERVED}
-    shared["title"] = facts.title
+    shared: dict[str, MetadataValue] = {_own_name(k, v): v for k, v in facts.metadata if k and k != "title"}
     shared["source_path"] = facts.path
-    shared["filename"] = facts.path.rsplit("/", 1)[-1]
+    shared["filename"] = (facts.part or facts.path).rsplit("/", 1)[-1]
+    shared["title"] = facts.title or (shared["filename"] if facts.part else "")
     shared["doc_id"] = source_uid(facts.path)
+    if facts.part:
+        shared["part"], shared["parent_id"] = facts.part, shared["doc_id"]
+        shared["doc_id"] = source_uid(SourcePath(f"{facts.path}/{facts.part}"))
+    shared["format"] = facts.format
     shared["kind"] = "chunk"
     shared["layer"] = "L0"
     return {key: value for key, value in shared.items() if value not in ("", ())}
+
+
+def _own_name(key: str, value: MetadataValue) -> str:
+    """A document's own field under a name that means nothing else here. Its pages are pages whoever counts them."""
+    return f"meta.{key}" if key in _RESERVED and not (key == "pages" and isinstance(value, tuple)) else key
 
 
 def _chunk_metadata(chunk: Chunk, position: int) -> dict[str, MetadataValue]:
@@ -163,7 +193,7 @@ _RESERVED = frozenset(
     {
         "text", "title", "chunk_index", "start_index", "end_index", "tokens", "section_path", "headings",
         "prefix", "pages", "page_first", "page_last", "source_path", "filename", "doc_id", "kind", "layer",
-        "logical_id", "labels", "added_version", "removed_version",
+        "logical_id", "labels", "added_version", "removed_version", "part", "parent_id", "format",
     }
 )  # fmt: skip
 """Names that a document's own metadata can't take."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeline.archives import ArchiveReader
 from pipeline.filters import Filter
 from pipeline.ledger import Ledger
 from pipeline.rows import ContextRow
@@ -329,3 +330,7 @@ class Ports:
     """Threads worth having where work leaves the interpreter free."""
     close_indexes: Callable[[], None] = lambda: None
     """Release what `index` has opened."""
+    archives: ArchiveReader | None = None
+    """Opens archives for imports; None where the deployment reads none."""
+    unread_names: frozenset[bytes] = frozenset()
+    """Names of files and folders that a source tree never reads."""

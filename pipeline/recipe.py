@@ -25,6 +25,7 @@ SETTABLE = {
     "embedder": "short name of a dense model; `lamina doctor` lists them",
     "stemming": "english or none",
     "stop_words": "on or off",
+    "screen": f"default, none, all, or rules by name with + between them: {', '.join(screen.RULES)}",
     "context_tokens": f"0 to {CONTEXT_TOKENS}: tokens of title and heading path in front of what is embedded",
 }
 """Keys of `--set`, and what each takes."""
@@ -44,8 +45,9 @@ class Recipe:
     parser: str
     tokenizer: str
     context_tokens: int
-    screen: int
-    """Version of the screening rules."""
+    screen: tuple[str, ...]
+    """Screening rules in use, by name."""
+    screen_version: int
 
     def to_json(self) -> str:
         """Canonical JSON, as the ledger keeps it."""
@@ -86,7 +88,7 @@ def _encoder(stop_words: bool, stem: bool) -> SparseEncoder:  # noqa: FBT001  # 
 def recipe_from_json(text: str) -> Recipe:
     """The recipe that `to_json` wrote."""
     values = json.loads(text)
-    return Recipe(**{**values, "model": ModelIdentity(**values["model"])})
+    return Recipe(**{**values, "model": ModelIdentity(**values["model"]), "screen": tuple(values["screen"])})
 
 
 def default_recipe(embedders: Mapping[str, DenseEmbedder], parser: str) -> Recipe:
@@ -102,14 +104,15 @@ def default_recipe(embedders: Mapping[str, DenseEmbedder], parser: str) -> Recip
         parser=parser,
         tokenizer=tokens.IDENTITY,
         context_tokens=CONTEXT_TOKENS,
-        screen=screen.VERSION,
+        screen=screen.DEFAULT,
+        screen_version=screen.VERSION,
     )
 
 
 def current(recipe: Recipe, embedders: Mapping[str, DenseEmbedder], parser: str) -> Recipe:
     """The same choices with the identities that this build and deployment give them."""
     model = embedders[recipe.embedder].identity if recipe.embedder in embedders else recipe.model
-    renewed = replace(recipe, model=model, parser=parser, tokenizer=tokens.IDENTITY, screen=screen.VERSION)
+    renewed = replace(recipe, model=model, parser=parser, tokenizer=tokens.IDENTITY, screen_version=screen.VERSION)
     return replace(renewed, sparse=renewed.encoder().identity)
 
 
@@ -132,6 +135,8 @@ def apply_settings(recipe: Recipe, settings: Mapping[str, str], embedders: Mappi
             recipe = replace(recipe, stop_words=value == "on")
         elif key == "context_tokens" and value.isascii() and value.isdigit() and int(value) <= CONTEXT_TOKENS:
             recipe = replace(recipe, context_tokens=int(value))
+        elif key == "screen" and (rules := screen.rules_of(value)) is not None:
+            recipe = replace(recipe, screen=rules)
         elif key in SETTABLE:
             faults.append(f"{key}={value}: takes {SETTABLE[key]}")
         else:

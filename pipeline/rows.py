@@ -126,6 +126,8 @@ class WorkRow:
     """Canonical JSON: screening rule to count."""
     chunks_created: int = 0
     chunks_updated: int = 0
+    warnings: str = ""
+    """JSON list of what people should know about how it was read; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class SourceRow:
     curated_at: float
     added: int
     removed: int = OPEN
+    warnings: str = ""
+    """JSON list of what people should know about how the last good revision was read; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

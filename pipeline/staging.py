@@ -11,32 +11,22 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline import contexts, publish
+from pipeline import contexts, landing, publish
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
+from pipeline.landing import LEFTOVER_S, Places
 from pipeline.ports import Ports, SourceTree
 from pipeline.rows import ContextRow
 from pipeline.types import ContextSlug, SourcePath
 
+__all__ = ["Added", "Places", "add", "erase_folder", "remove", "require_staged", "writing"]
+
 NAMED_MAX = 10
 """Names that one message lists."""
-
-LEFTOVER_S = 86_400.0
-"""Age past which a half-written file of a killed `add` is cleared away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The folders of one staged context."""
-
-    tree: Path
-    """Where its sources stand."""
-    incoming: Path
-    """Where files are written before they appear; on the same file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +68,44 @@ def add(
         RejectedInput: a path isn't there, the context reads a folder in place, or names are taken.
         Unavailable: the tree can't be written.
     """
-    _require_staged(ports, slug)
+    require_staged(ports, slug)
     prefix = _inside(into) if into else b""
     items = [item for text in given for item in _items(ports, text, prefix)]
     if not items:
         raise RejectedInput(
             "nothing_to_add", "there is no file in what was given", remedy="check the paths and .laminaignore"
         )
-    _refuse_collisions(ports, places, items, replace=replace)
-    contexts.open_context(ports, slug, kind="staged", root="")
+    with landing.held(ports.clock, ports.ledger, slug, places):
+        _refuse_collisions(ports, places, items, replace=replace)
+        contexts.open_context(ports, slug, kind="staged", root="")
+        with writing(slug):
+            places.tree.mkdir(parents=True, exist_ok=True)
+            _clear_leftovers(places.incoming, ports.clock.now())
+            added = tuple(_put(ports, places, item, replace=replace) for item in items)
+        with ports.ledger.transaction("sources.add") as session:
+            session.sources.unmark_removed(slug, [item.path for item in added if item.outcome != "failed"])
+    return added
+
+
+@contextmanager
+def writing(slug: ContextSlug) -> Iterator[None]:
+    """Tell of a staged file that can't be written as what it is: an outage."""
     try:
-        places.tree.mkdir(parents=True, exist_ok=True)
-        places.incoming.mkdir(parents=True, exist_ok=True)
-        _clear_leftovers(places.incoming, ports.clock.now())
-        added = tuple(_put(ports, places, item, replace=replace) for item in items)
+        yield
     except OSError as error:
         raise Unavailable(
             "not_staged",
             f"the staged files of {slug} can't be written: {error.strerror}",
             remedy="check space and permissions, then run again",
         ) from error
-    with ports.ledger.transaction("sources.add") as session:
-        session.sources.unmark_removed(slug, [item.path for item in added if item.outcome != "failed"])
-    return added
 
 
-def _require_staged(ports: Ports, slug: ContextSlug) -> None:
+def require_staged(ports: Ports, slug: ContextSlug) -> None:
+    """Refuse a context that reads a folder in place; one that isn't there yet is fine.
+
+    Raises:
+        RejectedInput: code `not_staged`.
+    """
     with ports.ledger.read() as session:
         held = session.contexts.get(slug)
     if held is not None and held.kind != "staged":
@@ -264,19 +266,20 @@ def remove(ports: Ports, slug: ContextSlug, places: Places, given: Sequence[str]
     """
     with ports.ledger.read() as session:
         context = publish.require_context(session, slug)
-    _require_staged(ports, slug)
-    paths = sorted({path for text in given for path in _staged_at(places.tree, text)})
-    with ports.ledger.transaction("sources.remove") as session:
-        session.sources.mark_removed(slug, paths, context.live_version, ports.clock.now())
-    try:
-        for path in paths:
-            with suppress(FileNotFoundError):
-                os.unlink(_place(places, path))  # noqa: PTH108
-            _prune(os.path.dirname(_place(places, path)), os.fsencode(places.tree))  # noqa: PTH120
-    except OSError as error:
-        raise Unavailable(
-            "not_removed", f"can't remove {path}: {error.strerror}", remedy="check permissions, then run again"
-        ) from error
+    require_staged(ports, slug)
+    with landing.held(ports.clock, ports.ledger, slug, places):
+        paths = sorted({path for text in given for path in _staged_at(places.tree, text)})
+        with ports.ledger.transaction("sources.remove") as session:
+            session.sources.mark_removed(slug, paths, context.live_version, ports.clock.now())
+        try:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    os.unlink(_place(places, path))  # noqa: PTH108
+                _prune(os.path.dirname(_place(places, path)), os.fsencode(places.tree))  # noqa: PTH120
+        except OSError as error:
+            raise Unavailable(
+                "not_removed", f"can't remove {path}: {error.strerror}", remedy="check permissions, then run again"
+            ) from error
     return tuple(paths)
 
 

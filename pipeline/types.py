@@ -31,7 +31,9 @@ Float32Array = npt.NDArray[np.float32]
 OPEN = 2**53 - 1
 """`removed_version` of a record that no version removes: the largest integer that JSON numbers hold exactly."""
 
-BlockKind = Literal["heading", "paragraph", "list", "table", "code", "quote", "html", "row", "definition"]
+BlockKind = Literal["heading", "paragraph", "list", "table", "records", "code", "quote", "html", "row"]
+"""`table`: rows between pipes, as Markdown has them. `records`: a table as lines of CSV. `row`: one record of CSV whose
+header is the document's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,24 @@ class Block:
     level: int = 0
     """Headings: 1 to 6. Other kinds: 0."""
     title: str = ""
-    """Headings: the plain title. Definitions (code): the dotted symbol name. Otherwise empty."""
+    """Headings: the plain title. Otherwise empty."""
     cuts: tuple[int, ...] = ()
     """Offsets inside (start, end) where the block may be divided without breaking an item, a row or a statement."""
     header_end: int = 0
-    """Tables and rows: the header is [start, header_end) and is repeated as a prefix on continuation; 0 = none."""
+    """The header is [start, header_end) and is repeated as a prefix on continuation; 0 = none."""
+    depths: tuple[int, ...] = ()
+    """How deep each cut lies, the best being 0 (a class's members 0, statements in them 1); empty: all alike. A piece
+    is divided at the smallest depth that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Something that code defines, from its decorators, comments and documentation to its last line."""
+
+    start: int
+    end: int
+    name: str
+    """Its own name; the symbols around it say the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +84,24 @@ class ParsedDocument:
     metadata: tuple[tuple[str, MetadataValue], ...] = ()
     """Front matter and document properties, flat, in source order."""
     language: str = ""
-    """Programming language of code, or empty."""
+    """Programming language of code, or empty. The language that people speak is `metadata`'s `language`."""
+    symbols: tuple[Symbol, ...] = ()
+    """What code defines, outer before inner; they nest and never cross."""
     header: str = ""
     """csv: the header record, rendered as the rows are, repeated as a prefix of every chunk; otherwise empty."""
     warnings: tuple[str, ...] = ()
+    """What people should know about what was read: pages without text, hidden sheets, ragged rows."""
+    parts: tuple[Part, ...] = ()
+    """Documents that the source holds beside its own text, such as a mail's attachments; they hold none themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A document inside a source."""
+
+    name: str
+    """Its file name as the source gives it, made unique among the source's parts; '/' stands between nested ones."""
+    document: ParsedDocument
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             context TEXT NOT NULL, id TEXT NOT NULL, namespace TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
             PRIMARY KEY (context, id))""",
     ),
+    (
+        "ALTER TABLE work ADD COLUMN warnings TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE source ADD COLUMN warnings TEXT NOT NULL DEFAULT ''",
+    ),
 )
 
 CONTEXT_TABLES = (

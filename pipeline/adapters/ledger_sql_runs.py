@@ -19,7 +19,7 @@ _RUN = (
 )
 _WORK = (
     "path, batch, change, size, mtime_ns, hash, status, code, reason, fingerprint, parse_key, chunk_key, chunks, "
-    "screened, chunks_created, chunks_updated"
+    "screened, chunks_created, chunks_updated, warnings"
 )
 _ACTIVE = "state IN ('running', 'sealed', 'flipped')"
 PAGE_ROWS = 1000
@@ -293,11 +293,11 @@ class SqlWork:
 
     def add(self, run: RunId, rows: Sequence[WorkRow]) -> None:
         self._db.many(
-            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(17)})",
+            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(18)})",
             [
                 (
                     run, r.path, r.batch, r.change, r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint,
-                    r.parse_key, r.chunk_key, r.chunks, r.screened, r.chunks_created, r.chunks_updated,
+                    r.parse_key, r.chunk_key, r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings,
                 )
                 for r in rows
             ],
@@ -310,12 +310,13 @@ class SqlWork:
     def update(self, run: RunId, rows: Sequence[WorkRow]) -> None:
         self._db.many(
             "UPDATE work SET size = ?, mtime_ns = ?, hash = ?, status = ?, code = ?, reason = ?, fingerprint = ?, "
-            "parse_key = ?, chunk_key = ?, chunks = ?, screened = ?, chunks_created = ?, chunks_updated = ? "
+            "parse_key = ?, chunk_key = ?, chunks = ?, screened = ?, chunks_created = ?, chunks_updated = ?, "
+            "warnings = ? "
             "WHERE run = ? AND path = ?",
             [
                 (
                     r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint, r.parse_key, r.chunk_key,
-                    r.chunks, r.screened, r.chunks_created, r.chunks_updated, run, r.path,
+                    r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings, run, r.path,
                 )
                 for r in rows
             ],

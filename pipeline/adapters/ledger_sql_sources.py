@@ -9,7 +9,10 @@ from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.rows import FileRow, PinRow, SourceRow, StatRow, VersionRow
 from pipeline.types import OPEN, ContextSlug, SourcePath
 
-_SOURCE = "path, hash, seen_hash, size, mtime_ns, status, code, reason, fingerprint, chunks, curated_at, added, removed"
+_SOURCE = (
+    "path, hash, seen_hash, size, mtime_ns, status, code, reason, fingerprint, chunks, curated_at, added, removed, "
+    "warnings"
+)
 _FILE = "path, source, blob, size, added, removed"
 _VERSION = "number, run, generation, manifest, recipe, state, readable, claimed_at, live_at, records"
 _SEEN = "added <= ? AND removed > ?"
@@ -23,11 +26,11 @@ class SqlSources:
 
     def add(self, slug: ContextSlug, rows: Sequence[SourceRow]) -> None:
         self._db.many(
-            f"INSERT INTO source (context, {_SOURCE}) VALUES ({marks(14)}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO source (context, {_SOURCE}) VALUES ({marks(15)}) ON CONFLICT DO NOTHING",
             [
                 (
                     slug, r.path, r.hash, r.seen_hash, r.size, r.mtime_ns, r.status, r.code, r.reason, r.fingerprint,
-                    r.chunks, r.curated_at, r.added, r.removed,
+                    r.chunks, r.curated_at, r.added, r.removed, r.warnings,
                 )
                 for r in rows
             ],

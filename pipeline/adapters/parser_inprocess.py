@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from pipeline.parse import identity, parse_bytes
 from pipeline.types import ParsedDocument
 
@@ -9,8 +11,10 @@ from pipeline.types import ParsedDocument
 class InProcessParser:
     """Calls the parsers directly; the same documents as the sandbox, without limits of time or memory. Thread-safe."""
 
-    def __init__(self) -> None:
-        self.identity = identity()
+    @cached_property
+    def identity(self) -> str:
+        """See `ports.Parser.identity`."""
+        return identity()
 
     def parse(self, data: bytes, name: str) -> ParsedDocument:
         """See `ports.Parser.parse`."""

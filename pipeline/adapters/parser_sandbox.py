@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Condition
 from typing import IO
@@ -74,7 +75,6 @@ class SandboxedParser:
             module: what a child runs, a module with `main(limits)`.
             module_root: folder to import `module` from, if not the package's own.
         """
-        self.identity = identity()
         self.limits = limits or SandboxLimits()
         self._workers = workers
         self._module = module
@@ -83,6 +83,11 @@ class SandboxedParser:
         self._idle: list[_Child] = []
         self._busy = 0
         self._closed = False
+
+    @cached_property
+    def identity(self) -> str:
+        """See `ports.Parser.identity`. Asks for the versions of some thirty packages, so only where it's needed."""
+        return identity()
 
     def parse(self, data: bytes, name: str) -> ParsedDocument:
         """See `ports.Parser.parse`.

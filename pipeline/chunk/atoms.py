@@ -39,9 +39,35 @@ def of_block(text: str, block: Block) -> Atom | None:
         return None
     start, end = span
     kind = block.kind
-    parts = tuple(pieces(text, start, end, block.cuts, kind=kind, level=0)) if block.cuts else ()
+    parts = _parts(text, start, end, block) if block.cuts else ()
     leads = kind == "heading" or (kind == "paragraph" and text[end - 1] == ":" and end - start <= LEAD_IN_CHARS_MAX)
     return Atom(start, end, leads=leads, kind=kind, parts=parts if len(parts) > 1 else ())
+
+
+def _parts(text: str, start: int, end: int, block: Block) -> tuple[Atom, ...]:
+    if not any(block.depths):
+        return tuple(pieces(text, start, end, block.cuts, kind=block.kind, level=0))
+    return _nested(text, start, end, block.kind, list(zip(block.cuts, block.depths, strict=True)))
+
+
+def _nested(text: str, start: int, end: int, kind: BlockKind, cuts: list[tuple[int, int]]) -> tuple[Atom, ...]:
+    """The span divided at its shallowest cuts, each piece at those of the next depth, and so on."""
+    cuts = [(at, depth) for at, depth in cuts if start < at < end]
+    depth = min((depth for _, depth in cuts), default=0)
+    atoms = []
+    here = [at for at, own in cuts if own == depth]
+    following = 0
+    for left, right in pairwise([start, *here, end]):
+        inner = []
+        while following < len(cuts) and cuts[following][0] < right:
+            if cuts[following][1] > depth:
+                inner.append(cuts[following])
+            following += 1
+        span = trim(text, left, right)
+        if span is not None:
+            parts = _nested(text, *span, kind, inner) if inner else ()
+            atoms.append(Atom(*span, kind=kind, parts=parts if len(parts) > 1 else ()))
+    return tuple(atoms)
 
 
 def of_blocks(text: str, blocks: Sequence[Block]) -> list[Atom]:

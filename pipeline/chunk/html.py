@@ -7,7 +7,7 @@ from pipeline.chunk.options import ChunkOptions
 from pipeline.chunk.packer import pack
 from pipeline.types import Chunk, ParsedDocument
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the output for any document changes."""
 
 

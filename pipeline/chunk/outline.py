@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from pipeline import tokens
 from pipeline.chunk.measure import Measure, starts_with_text
-from pipeline.types import Block, Chunk, ParsedDocument
+from pipeline.types import Block, Chunk, ParsedDocument, Symbol
 
 
 class Outline:
@@ -18,6 +18,8 @@ class Outline:
         self.target_size = target_size
         self._block_starts = [block.start for block in document.blocks]
         self._paths = _paths(document.blocks)
+        self._symbol_starts = [symbol.start for symbol in document.symbols]
+        self._around = _around(document.symbols)
         self._repeats = bool(document.header) or any(block.header_end for block in document.blocks)
         self._prefixes: dict[int, tuple[str, int]] = {}
 
@@ -61,7 +63,12 @@ class Outline:
         return tokens_before + self.measure.count(start, end)
 
     def path(self, start: int, end: int) -> tuple[str, ...]:
-        """Titles of the headings above `start`; headings that the span opens with count as above it."""
+        """Titles of the headings above `start`; headings that the span opens with count as above it.
+
+        In code, names of the symbols that the whole span lies in: several definitions have none in common.
+        """
+        if self.document.symbols:
+            return self._symbols(start, end)
         blocks = self.document.blocks
         at = bisect_right(self._block_starts, start) - 1
         while at + 1 < len(blocks) and blocks[at + 1].kind == "heading" and blocks[at + 1].start < end:
@@ -70,10 +77,17 @@ class Outline:
             at += 1
         if at < 0:
             return ()
-        block = blocks[at]
-        if block.kind == "definition":
-            return (block.title,) if end <= block.end else ()  # several definitions have no name in common
         return self._paths[at]
+
+    def _symbols(self, start: int, end: int) -> tuple[str, ...]:
+        # They nest, so those that begin at or before `start` and haven't ended there stand one in the other.
+        at = bisect_right(self._symbol_starts, start)
+        path: list[str] = []
+        while at > 0:
+            if self.document.symbols[at - 1].end >= end:
+                path.append(self.document.symbols[at - 1].name)
+            at = self._around[at - 1]
+        return tuple(path[::-1])
 
     def pages(self, start: int, end: int) -> tuple[int, int]:
         """First and last page that the span touches, from 1; (0, 0) without pages."""
@@ -85,6 +99,18 @@ class Outline:
             size = tokens.count(prefix)
             self._prefixes[key] = ("", 0) if size * 2 > self.target_size else (prefix, size)
         return self._prefixes[key]
+
+
+def _around(symbols: tuple[Symbol, ...]) -> list[int]:
+    """For each symbol, one more than the index of the one around it; 0 for the outermost."""
+    around: list[int] = []
+    opened: list[int] = []
+    for at, symbol in enumerate(symbols):
+        while opened and symbols[opened[-1]].end <= symbol.start:
+            opened.pop()
+        around.append(opened[-1] + 1 if opened else 0)
+        opened.append(at)
+    return around
 
 
 def _paths(blocks: tuple[Block, ...]) -> list[tuple[str, ...]]:

@@ -192,10 +192,10 @@ class _Packer:
         """Places where repeated text may start, best first; never inside a row, nor inside a line of code."""
         yield list(atoms.starts(taken))
         last = atoms.last_leaf(taken[-1])
-        if last.kind in {"table", "row"}:
+        if last.kind in {"table", "records", "row"}:
             return
         first = max(last.start, earliest - 1)
-        if last.kind in {"code", "definition"}:
+        if last.kind == "code":
             yield self.lines(first, end)
             return
         for way in self.ways(last):

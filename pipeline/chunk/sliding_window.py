@@ -15,7 +15,7 @@ from pipeline.chunk.options import ChunkOptions
 from pipeline.chunk.outline import Outline
 from pipeline.types import Chunk, ParsedDocument
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the output for any document changes."""
 
 Count = Callable[[int, int], int]

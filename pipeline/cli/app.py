@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.exceptions import Abort, TyperException
 
-from pipeline.cli import asking, curating, doctor, looking, manifest, staged, versioning
+from pipeline.cli import asking, curating, doctor, importing, inspecting, looking, manifest, staged, versioning
 from pipeline.cli.invocation import Invocation
 from pipeline.console import Console
 from pipeline.errors import PipelineError, RejectedInput
@@ -28,13 +28,16 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("contexts", looking.contexts, "lamina contexts"),
     ("runs", looking.runs, "lamina runs handbook"),
     ("show", looking.show, "lamina show 3f2a9c0d1b7e4a55"),
+    ("sources", looking.sources, "lamina sources handbook"),
     ("ledger", looking.ledger, "lamina ledger handbook --json"),
     ("chunks", asking.chunks, "lamina chunks handbook --source guides/setup.md"),
+    ("inspect", inspecting.inspect, "lamina inspect report.pdf --target-size 300"),
     ("versions", versioning.versions, "lamina versions handbook"),
     ("rollback", versioning.rollback, "lamina rollback handbook --to 3"),
     ("pin", versioning.pin, "lamina pin handbook --for 2h"),
     ("unpin", versioning.unpin, "lamina unpin handbook 8c1d02f7a9b3"),
     ("add", staged.add, "lamina add notes ./minutes ./report.pdf"),
+    ("import", importing.import_, "lamina import notes ./export.zip ./report.pdf --into archive"),
     ("remove", staged.remove, "lamina remove notes minutes/2023"),
     ("delete", staged.delete, "lamina delete notes --yes"),
     ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),

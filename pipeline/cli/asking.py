@@ -91,6 +91,7 @@ def _hit(rank: int, result: Result, version: int) -> dict[str, Any]:
         "title": m.get("title", ""),
         "headings": list(_texts(m.get("headings", ()))),
         "source_path": m["source_path"],
+        "part": m.get("part"),
         "start": m["start_index"],
         "end": m["end_index"],
         "page_first": m.get("page_first"),
@@ -120,10 +121,12 @@ def _show(call: Invocation, name: str, answer: Answer) -> None:
 
 
 def _place(metadata: Any) -> str:
-    """Source, span and pages in one phrase."""
+    """Source, the document inside it, span and pages (of a presentation: slides) in one phrase."""
     first, last = metadata.get("page_first"), metadata.get("page_last")
-    pages = "" if not first else f"  page {first}" if first == last else f"  pages {first}-{last}"
-    return f"{metadata['source_path']}:{metadata['start_index']}-{metadata['end_index']}{pages}"
+    word = "slide" if metadata.get("format") == "pptx" else "page"
+    pages = "" if not first else f"  {word} {first}" if first == last else f"  {word}s {first}-{last}"
+    part = f" ({metadata['part']})" if "part" in metadata else ""
+    return f"{metadata['source_path']}{part}:{metadata['start_index']}-{metadata['end_index']}{pages}"
 
 
 def chunks(

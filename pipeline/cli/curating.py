@@ -18,7 +18,7 @@ import typer
 
 from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest, slug_of, text_of
-from pipeline.console import Console, duration
+from pipeline.console import Console, counted, duration
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
 from pipeline.ports import Ports
@@ -243,7 +243,10 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
                 for row in contract.failed_listing(session, run.context, run.number)
                 if row["status"] != "skipped"
             ]
+            warned = sum(bool(row.warnings) for row in session.work.each(run.id))
         _troubled(console, run, troubled)
+        if warned:
+            console.line(f"{counted(warned, 'source')} read with warnings; see: lamina show {run.id}", indent=2)
     _stale(console, run)
     for at, question in enumerate(output.get("sample_queries", [])[:SAMPLES_SHOWN]):
         if not at:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from pipeline import contract, publish
 from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
-from pipeline.console import Rows, amount, bytes_text, duration, moment
+from pipeline.console import Rows, amount, bytes_text, counted, duration, moment
 from pipeline.errors import RejectedInput
-from pipeline.rows import RunRow, StageSummary
+from pipeline.rows import RunRow, SourceRow, StageSummary
 from pipeline.types import RunId
+
+SOURCES_PAGE = 1000
+"""Sources read from the ledger at a time."""
 
 
 def contexts(context: typer.Context, *, as_json: AsJson = False) -> int:
@@ -180,11 +183,63 @@ def _show_stages(call: Invocation, summary: list[StageSummary], measures: dict[s
 
 
 def _show_troubled(call: Invocation, row: RunRow) -> None:
+    """What went wrong with single sources, and what people should know about those that went well."""
+    rows: list[tuple[str, str, str]] = []
     with call.ports.ledger.read() as session:
-        troubled = [work for work in session.work.each(row.id) if work.status in ("failed", "empty", "skipped")]
-    if troubled:
+        for work in session.work.each(row.id):
+            if work.status in ("failed", "empty", "skipped"):
+                rows.append((work.path, work.status, work.reason))
+            rows += [(work.path, "warning", text) for text in warnings_of(work.warnings)]
+    if rows:
         call.console.line()
-        call.console.table(("source", "status", "reason"), [(work.path, work.status, work.reason) for work in troubled])
+        call.console.table(("source", "status", "reason"), rows)
+
+
+def warnings_of(held: str) -> list[str]:
+    """Warnings as the ledger keeps them."""
+    return [str(text) for text in json.loads(held)] if held else []
+
+
+def sources(context: typer.Context, name: ContextName, *, as_json: AsJson = False) -> int:
+    """List the live version's sources: how each was read, its chunks, and what to know about it."""
+    call = invocation(context, as_json=as_json)
+    rows: Rows = []
+    after = ""
+    while True:
+        with call.ports.ledger.read() as session:
+            held = publish.require_context(session, slug_of(name))
+            page = session.sources.page(held.slug, held.live_version, after, SOURCES_PAGE)
+        rows += [_source(row) for row in page]
+        if len(page) < SOURCES_PAGE:
+            break
+        after = page[-1].path
+    if as_json:
+        call.console.document({"context": name, "live_version": held.live_version, "sources": rows})
+        return 0
+    call.console.line(f"{name}: version {held.live_version} is live, with {counted(len(rows), 'source')}")
+    if rows:
+        call.console.table(
+            ("source", "status", "chunks", "size"),
+            [(r["path"], r["status"], r["chunks"], bytes_text(int(str(r["size"])))) for r in rows],
+        )
+    for row in rows:
+        told = [str(row["reason"])] if row["reason"] else []
+        for text in [*told, *cast("list[str]", row["warnings"])]:
+            call.console.line(f"{row['path']}: {text}")
+    return 0
+
+
+def _source(row: SourceRow) -> dict[str, object]:
+    return {
+        "path": row.path,
+        "status": row.status,
+        "code": row.code or None,
+        "reason": row.reason or None,
+        "chunks": row.chunks,
+        "size": row.size,
+        "curated_at": contract.timestamp(row.curated_at),
+        "warnings": warnings_of(row.warnings),
+    }
 
 
 def ledger(context: typer.Context, name: ContextName, *, as_json: AsJson = False) -> int:

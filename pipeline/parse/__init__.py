@@ -10,11 +10,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import code, csv, html, markdown, notebook, pdf, text
+from pipeline.parse import code, csv, docx, html, json_records, mail, markdown, notebook, pdf, pptx, text, xlsx
 from pipeline.parse.detect import detect
+from pipeline.parse.languages import GRAMMARS
 from pipeline.types import ParsedDocument
 
-VERSION = 1
+VERSION = 2
 """Raised whenever any parser's output changes; enters every parse fingerprint."""
 
 ParseFunction = Callable[[bytes, str], ParsedDocument]
@@ -27,9 +28,21 @@ PARSERS: dict[str, ParseFunction] = {
     "code": code.parse,
     "notebook": notebook.parse,
     "pdf": pdf.parse,
+    "docx": docx.parse,
+    "pptx": pptx.parse,
+    "xlsx": xlsx.parse,
+    "json": json_records.parse,
+    "eml": lambda data, name: mail.parse(data, name, parse_bytes),
 }
 
-_LIBRARIES = ("charset-normalizer", "liteparse", "tree-sitter-python")
+_LIBRARIES = (
+    "charset-normalizer",
+    "langchain-text-splitters",
+    "liteparse",
+    "pypdfium2",
+    "tree-sitter",
+    *sorted({module.replace("_", "-") for module, _ in GRAMMARS.values()}),
+)
 """Format libraries whose version can change a document."""
 
 __all__ = ["PARSERS", "VERSION", "ParseFunction", "detect", "identity", "parse_bytes"]
@@ -50,7 +63,7 @@ def parse_bytes(data: bytes, name: str) -> ParsedDocument:
     if not data.removeprefix(b"\xef\xbb\xbf").strip(_BLANKS):
         raise RejectedInput("empty_file", f"{name} holds nothing but white space" if data else f"{name} has 0 bytes")
     document = PARSERS[detect(data, name)](data, name)
-    if not document.text.strip() and not document.header.strip():
+    if not document.text.strip() and not document.header.strip() and not document.parts:
         raise RejectedInput("empty_file", f"{name} holds no text once markup, comments and metadata are taken away")
     return document
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pipeline.errors import RejectedInput
@@ -48,7 +48,7 @@ def parse(data: bytes, name: str) -> ParsedDocument:
             warnings = (*warnings, "a quote is never closed; quotes are read as ordinary characters")
     except csv.Error as error:
         raise RejectedInput("csv_broken", f"{name} can't be read as CSV: {error}") from error
-    header = records[0][1] if _has_header(records) else []
+    header = records[0][1] if has_header([record for _, record in records[:2]]) else []
     rows = records[1:] if header else records
     width = len(header) or Counter(len(row) for _, row in rows).most_common(1)[0][0] if records else 0
     ragged = [(line, len(row)) for line, row in rows if len(row) != width]
@@ -69,6 +69,15 @@ def parse(data: bytes, name: str) -> ParsedDocument:
 def columns(document: ParsedDocument) -> list[str]:
     """Names of the columns, in order; empty without a header."""
     return next(csv.reader(io.StringIO(document.header, newline="")), [])
+
+
+def has_header(records: Sequence[Sequence[str]]) -> bool:
+    """The first record names columns if others follow, most of it is filled and none of it is a number."""
+    if len(records) < 2:  # noqa: PLR2004 - a header and one record
+        return False
+    first = records[0]
+    filled = [text for value in first if (text := value.strip())]
+    return len(filled) * 2 > len(first) and not any(_NUMBER.fullmatch(value) for value in filled)
 
 
 def _records(text: str, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
@@ -102,15 +111,6 @@ def _delimiter(text: str, name: str) -> str:
         if score > best_score + 1e-9:
             best, best_score = delimiter, score
     return best
-
-
-def _has_header(records: list[tuple[int, list[str]]]) -> bool:
-    """The first record names columns if others follow, most of it is filled and none of it is a number."""
-    if len(records) < 2:  # noqa: PLR2004 - a header and one record
-        return False
-    first = records[0][1]
-    filled = [value for value in first if value.strip()]
-    return len(filled) * 2 > len(first) and not any(_NUMBER.fullmatch(value) for value in filled)
 
 
 def _line(record: list[str]) -> str:

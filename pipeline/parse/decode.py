@@ -31,7 +31,7 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[str, ...]]:
         RejectedInput: code `undecodable`.
     """
     text, warnings = _decode(data, declared)
-    text = clean(text)
+    text = clean(text).lstrip("\ufeff")  # tools that put one mark before another are about
     if "\0" in text:
         text = text.replace("\0", " ")
         warnings = (*warnings, "NUL characters were replaced by spaces")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import RejectedInput
+from pipeline.parse.containers import REMEDIES, ZIP_MARKS, office_kind, zip_looks_like
+from pipeline.parse.languages import language
+from pipeline.parse.mail_mime import looks_like_mail, looks_like_mailbox
 
 HEAD_BYTES = 4096
 """Bytes at the start that decide between formats that have a signature."""
@@ -25,6 +28,9 @@ _UNSUPPORTED = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Microsoft Office file"),
+    (b"{\\rtf", "an RTF document"),
+    (b"%!PS", "a PostScript document"),
+    (b"AT&TFORM", "a DjVu document"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"PAR1", "a Parquet file"),
     (b"\x7fELF", "a program"),
@@ -40,47 +46,52 @@ _UNSUPPORTED = (
     (b"wOF2", "a font"),
     (b"\x00\x01\x00\x00\x00", "a font"),
 )
-_ZIP = ((b"word/", "a Word document"), (b"xl/", "an Excel workbook"), (b"ppt/", "a PowerPoint presentation"))
 _HTML_START = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL)
+
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*[\"}]|\[\s*[\[{\"\]])")
+"""What JSON begins with; its parser gives back what isn't JSON after all."""
+_MAIL_EXTENSIONS = frozenset(("eml", "mht", "mhtml", "mbox", "email", "txt", "text", ""))
+"""Names that may hold mail; others' header-like lines are theirs."""
+_MAILBOX_REMEDY = "Export its mails as single .eml files."
 
 KIND_OF_EXTENSION = {
     **dict.fromkeys(("md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd"), "markdown"),
     **dict.fromkeys(("html", "htm", "xhtml"), "html"),
     **dict.fromkeys(("csv", "tsv"), "csv"),
     **dict.fromkeys(("txt", "text", "log", "rst", "adoc", "org", "tex"), "text"),
+    **dict.fromkeys(("eml", "mht", "mhtml"), "eml"),
+    **dict.fromkeys(("json", "jsonl", "ndjson", "geojson", "topojson", "jsonld", "har", "webmanifest"), "json"),
     "ipynb": "notebook",
 }
-LANGUAGE_OF_EXTENSION = {
-    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "javascript",
-    "ts": "typescript", "tsx": "typescript", "go": "go", "rs": "rust", "java": "java", "kt": "kotlin", "c": "c",
-    "h": "c", "cc": "cpp", "cpp": "cpp", "hpp": "cpp", "cs": "csharp", "rb": "ruby", "php": "php", "swift": "swift",
-    "scala": "scala", "sh": "shell", "bash": "shell", "ps1": "powershell", "sql": "sql", "lua": "lua", "r": "r",
-    "jl": "julia", "pl": "perl", "sol": "solidity", "vy": "vyper", "css": "css", "scss": "scss", "vue": "vue",
-    "json": "json", "jsonl": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml", "ini": "ini", "cfg": "ini",
-    "xml": "xml", "proto": "protobuf", "tf": "hcl", "dart": "dart", "ex": "elixir", "exs": "elixir", "hs": "haskell",
-    "clj": "clojure", "erl": "erlang", "ml": "ocaml", "zig": "zig", "nim": "nim", "graphql": "graphql",
-}  # fmt: skip
 
 
 def detect(data: bytes, name: str) -> str:
     """The key in `PARSERS` for these bytes.
 
     Raises:
-        RejectedInput: code `unsupported`, naming what the bytes look like.
+        RejectedInput: `unsupported`, naming what the bytes look like; `encrypted`.
     """
     head = data[:HEAD_BYTES]
-    if b"%PDF-" in head[:1024]:
-        return "pdf"
+    is_pdf = b"%PDF-" in head[:1024] and not looks_like_mail(data)  # one that is attached as it is
+    kind = "pdf" if is_pdf else office_kind(data, name)
+    if kind:
+        return kind
     looks = _looks_like(data, head)
     if looks:
-        raise RejectedInput(
-            "unsupported", f"{name} looks like {looks}, which can't be read", remedy="Convert it, or ignore it."
-        )
+        remedy = REMEDIES.get(looks, "Convert it, or ignore it.")
+        raise RejectedInput("unsupported", f"{name} looks like {looks}, which can't be read", remedy=remedy)
     kind = KIND_OF_EXTENSION.get(extension(name), "")
-    if not kind and extension(name) in LANGUAGE_OF_EXTENSION:
+    if not kind and language(b"", name):
         kind = "code"
     if kind in {"", "text"} and _HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
         return "html"
+    if kind in {"", "text"} and _JSON_START.match(head):
+        return "json"
+    if extension(name) in _MAIL_EXTENSIONS:
+        if extension(name) == "mbox" or looks_like_mailbox(data):
+            raise RejectedInput("unsupported", f"{name} is a mailbox of several mails", remedy=_MAILBOX_REMEDY)
+        if kind == "eml" or looks_like_mail(data):
+            return "eml"
     if not kind and head.startswith(b"#!"):
         return "code"
     return kind or "text"
@@ -92,16 +103,9 @@ def extension(name: str) -> str:
     return suffix.lower() if dot and stem else ""
 
 
-def language(data: bytes, name: str) -> str:
-    """Programming language of code, by extension or by the first line's interpreter; empty if unknown."""
-    known = LANGUAGE_OF_EXTENSION.get(extension(name), "")
-    first = data[:128].partition(b"\n")[0]
-    return "python" if not known and first.startswith(b"#!") and b"python" in first else known
-
-
 def _looks_like(data: bytes, head: bytes) -> str:
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return next((what for mark, what in _ZIP if mark in data[-65536:] or mark in head), "a zip archive")
+    if head.startswith(ZIP_MARKS):
+        return zip_looks_like(data)
     if head[4:8] == b"ftyp":
         return "a film or picture (MP4 family)"
     if head.startswith(b"RIFF") and head[8:12] in {b"WAVE", b"AVI ", b"WEBP"}:

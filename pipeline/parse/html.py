@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from pipeline.parse.decode import clean, decode
-from pipeline.parse.front_matter import VALUE_CHARS_MAX
 from pipeline.parse.html_dom import Element, tree
 from pipeline.parse.markdown_inline import without_payloads
-from pipeline.types import Block, BlockKind, MetadataValue, ParsedDocument
+from pipeline.parse.metadata import Entries, describe
+from pipeline.types import Block, BlockKind, ParsedDocument
 
 _GONE = frozenset(
     (
@@ -28,9 +28,19 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _STRUCTURED = frozenset((*_HEADINGS, "table", "pre", "section", "article"))
 """What a list item or a cell may hold that makes its list or table a means of layout."""
 _META = {
-    "description": "description", "author": "author", "keywords": "keywords", "date": "date",
-    "article:published_time": "published", "og:description": "description",
-}  # fmt: skip
+    **dict.fromkeys(("description", "og:description", "twitter:description", "dc.description"), "description"),
+    **dict.fromkeys(("dcterms.description",), "description"),
+    **dict.fromkeys(("author", "article:author", "dc.creator", "dcterms.creator"), "author"),
+    **dict.fromkeys(("keywords", "article:tag", "dc.subject", "dcterms.subject"), "keywords"),
+    **dict.fromkeys(("dc.date", "dc.date.created", "dcterms.created", "date", "datecreated"), "created"),
+    **dict.fromkeys(("article:published_time", "datepublished", "dc.date.issued", "dcterms.issued"), "published"),
+    **dict.fromkeys(("article:modified_time", "og:updated_time", "last-modified", "datemodified"), "modified"),
+    **dict.fromkeys(("dc.date.modified", "dcterms.modified"), "modified"),
+    **dict.fromkeys(("og:title", "dc.title", "dcterms.title"), "title"),
+    **dict.fromkeys(("language", "content-language", "dc.language", "dcterms.language"), "language"),
+    "og:url": "url",
+}
+"""What pages call the standard fields, in `name`, `property`, `itemprop` or `http-equiv`."""
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{2,40})", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _BREAK = "\x01"
@@ -47,7 +57,7 @@ def parse(data: bytes, name: str) -> ParsedDocument:
     writer = _Writer()
     writer.walk(root)
     writer.flush()
-    metadata = tuple(_metadata(root))
+    metadata = _metadata(root)
     first = next((block.title for block in writer.blocks if block.kind == "heading"), "")
     title = next((str(value) for key, value in metadata if key == "title"), first)
     return ParsedDocument(
@@ -256,24 +266,48 @@ def _items(element: Element, depth: int) -> Iterator[tuple[int, str]]:
             yield from _items(nested, depth + 1)
 
 
-def _metadata(root: Element) -> Iterator[tuple[str, MetadataValue]]:
-    """Title, language and the page's own description, each once."""
-    seen: set[str] = set()
+def _metadata(root: Element) -> Entries:
+    """The standard fields of what the page says about itself; what its own elements say goes before <meta>."""
+    own: dict[str, list[str]] = {}
+    meta: dict[str, list[str]] = {}
     for element in _head(root):
-        key, value = "", ""
+        attributes = element.attributes
         if element.tag == "title":
-            key, value = "title", _raw(element)
+            own.setdefault("title", []).append(_raw(element))
         elif element.tag == "html":
-            key, value = "lang", element.attributes.get("lang", "")
+            own.setdefault("language", []).append(attributes.get("lang", "") or attributes.get("xml:lang", ""))
+        elif element.tag == "link" and attributes.get("rel", "").lower() == "canonical":
+            own.setdefault("url", []).append(attributes.get("href", ""))
         elif element.tag == "meta":
-            name = element.attributes.get("name", "") or element.attributes.get("property", "")
-            key, value = _META.get(name.lower(), ""), element.attributes.get("content", "")
-        elif element.tag == "link" and element.attributes.get("rel", "").lower() == "canonical":
-            key, value = "url", element.attributes.get("href", "")
-        value = " ".join(clean(value).split())[:VALUE_CHARS_MAX]
-        if key and value and key not in seen:
-            seen.add(key)
-            yield key, value
+            names = (attributes.get(key, "") for key in ("name", "property", "itemprop", "http-equiv"))
+            key = next((_META[name.lower()] for name in names if name.lower() in _META), "")
+            meta.setdefault(key, []).append(attributes.get("content", ""))
+    for key, moment in _times(root):
+        meta.setdefault(key, []).append(moment)
+    found: dict[object, object] = {}
+    for key, values in [*own.items(), *meta.items()]:
+        pieces = (piece for value in values for piece in (value.split(",") if key == "keywords" else (value,)))
+        texts = list(dict.fromkeys(text for piece in pieces if (text := " ".join(clean(piece).split()))))
+        if key == "author":
+            texts = [text for text in texts if "://" not in text]  # a profile's address is no name
+        if key and texts:
+            found.setdefault(key, texts if key == "keywords" or (key == "author" and len(texts) > 1) else texts[0])
+    return describe(found)
+
+
+def _times(root: Element) -> Iterator[tuple[str, str]]:
+    """What <time> elements say of the page itself; all others speak of something in it."""
+    ahead: list[Element | str] = [root]
+    while ahead:
+        element = ahead.pop()
+        if isinstance(element, str):
+            continue
+        if element.tag == "time":
+            role = _META.get(element.attributes.get("itemprop", "").lower(), "")
+            role = "published" if "pubdate" in element.attributes else role
+            if role and (moment := element.attributes.get("datetime", "")):
+                yield role, moment
+        ahead += reversed(element.children)
 
 
 def _head(root: Element) -> Iterator[Element]:

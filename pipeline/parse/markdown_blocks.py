@@ -26,6 +26,11 @@ _RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$
 _QUOTE = re.compile(r" {0,3}>[ \t]?")
 _ITEM = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])([ \t]+|$)")
 _NESTED = re.compile(r"[ \t]*(?:>|[-+*](?=[ \t]|$)|\d{1,9}[.)](?=[ \t]|$))[ \t]?")
+_NESTED_ITEM = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
+_DEPTH_MAX = 8
+"""Depths of nested items that are told apart."""
+_FENCE_CHARS_MAX = 80
+"""A longer opening line isn't worth repeating."""
 _DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _PIPE = re.compile(r"(?<!\\)\|")
 _REFERENCE = re.compile(r" {0,3}\[[^\]]+\]:[ \t]*\S")
@@ -223,10 +228,19 @@ class _Scanner:
         return self.add("heading", at, at + 1, level=len(match.group(1)), title=plain(title))
 
     def add(
-        self, kind: BlockKind, at: int, end: int, *, level: int = 0, title: str = "", cuts: tuple[int, ...] = ()
+        self,
+        kind: BlockKind,
+        at: int,
+        end: int,
+        *,
+        level: int = 0,
+        title: str = "",
+        cuts: tuple[int, ...] = (),
+        header_end: int = 0,
+        depths: tuple[int, ...] = (),
     ) -> int:
         starts = self.starts
-        self.blocks.append(Block(kind, starts[at], starts[end], level, title, cuts))
+        self.blocks.append(Block(kind, starts[at], starts[end], level, title, cuts, header_end, depths))
         return end
 
     def paragraph(self, at: int) -> int:
@@ -299,7 +313,10 @@ class _Scanner:
                 bare = inner.strip(" \t")
                 if bare.startswith(fence) and not bare.strip(mark) and _columns(inner) < _INDENT:
                     break
-        return self.add("code", at, self.used(at, end), cuts=self.gaps(at, end))
+        used = self.used(at, end)
+        # What is cut off carries the opening line again: it says that this is code, and in which language.
+        header_end = self.starts[at + 1] if used > at + 1 and len(line) <= _FENCE_CHARS_MAX else 0
+        return self.add("code", at, used, cuts=self.gaps(at, end), header_end=header_end)
 
     def used(self, at: int, end: int) -> int:
         """`end` without the blank lines before it (an unclosed fence runs to the end of the text)."""
@@ -346,7 +363,7 @@ class _Scanner:
     def list(self, at: int, item: re.Match[str]) -> int:
         mark = item.group(2)[-1]
         leaf, content = _item(self.lines[at], item)
-        items: list[int] = []
+        items: list[tuple[int, int]] = []
         end, last = at + 1, at + 1
         while end < len(self.lines):
             line = self.lines[end]
@@ -358,12 +375,15 @@ class _Scanner:
                 continue
             if _columns(line) >= abs(content):
                 content = abs(content)
+                if not leaf.fence and _NESTED_ITEM.match(line):
+                    items.append((self.starts[end], min(1 + (_columns(line) - content) // 2, _DEPTH_MAX)))
                 leaf.feed((line.expandtabs(_INDENT) if "\t" in line else line)[content:])
             elif (match := _ITEM.match(line)) and match.group(2)[-1] == mark and not _RULE.match(line):
-                items.append(self.starts[end])
+                items.append((self.starts[end], 0))
                 leaf, content = _item(line, match)
             elif not (leaf.paragraph and _is_lazy(line)):
                 break
             end += 1
             last = end
-        return self.add("list", at, last, cuts=tuple(items))
+        depths = tuple(depth for _, depth in items) if any(depth for _, depth in items) else ()
+        return self.add("list", at, last, cuts=tuple(start for start, _ in items), depths=depths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import RejectedInput
+from pipeline.parse import pdf_properties
 from pipeline.parse.decode import clean
 from pipeline.parse.markdown import first_title, structure
 from pipeline.parse.markdown_inline import without_payloads
@@ -25,7 +26,7 @@ def parse(data: bytes, name: str) -> ParsedDocument:
     Raises:
         RejectedInput: `no_text` for scans without a text layer, `encrypted`, `pdf_broken`.
     """
-    pages = _pages(data, name)
+    pages, warnings = _pages(data, name)
     if not any(pages):
         raise RejectedInput(
             "no_text",
@@ -44,18 +45,21 @@ def parse(data: bytes, name: str) -> ParsedDocument:
             parts.append(text.rstrip("\n") + "\n\n")
             at += len(parts[-1])
     empty = [str(number) for number, page in enumerate(pages, start=1) if not page]
+    metadata = pdf_properties.read(data)
+    own = next((str(value) for key, value in metadata if key == "title"), "")
     return ParsedDocument(
         kind="pdf",
         text="".join(parts),
-        title=first_title(tuple(blocks)),
+        title=own or first_title(tuple(blocks)),
         blocks=tuple(blocks),
         page_starts=tuple(starts),
-        warnings=(_without_text(empty, len(pages)),) if empty else (),
+        metadata=metadata,
+        warnings=(*((_without_text(empty, len(pages)),) if empty else ()), *warnings),
     )
 
 
-def _pages(data: bytes, name: str) -> list[str]:
-    """Markdown of each page in order; empty for pages without text."""
+def _pages(data: bytes, name: str) -> tuple[list[str], tuple[str, ...]]:
+    """Markdown of each page in order, empty for pages without text; and what could not be read."""
     from liteparse import LiteParse, ParseError  # noqa: PLC0415 - 30 MB of native code that only PDF needs
 
     reader = LiteParse(
@@ -66,6 +70,7 @@ def _pages(data: bytes, name: str) -> list[str]:
         keep_headers_footers=True,
         max_pages=PAGES_MAX,
         num_workers=1,
+        continue_on_page_error=True,
     )
     try:
         result = reader.parse(data)
@@ -77,7 +82,12 @@ def _pages(data: bytes, name: str) -> list[str]:
         raise RejectedInput("pdf_broken", f"{name} can't be read as PDF: {error}") from error
     by_number = {page.page_num: _text(page.markdown, page.text) for page in result.pages}
     total = max([len(by_number), *by_number]) if by_number else 0
-    return [by_number.get(number, "") for number in range(1, total + 1)]
+    broken = sorted({error.page_num for error in result.page_errors or ()})
+    total = max([total, *broken])
+    warnings = [f"{_listed('page', broken)} could not be read"] if broken else []
+    if result.total_pages > PAGES_MAX:
+        warnings.append(f"only the first {PAGES_MAX:,} of {result.total_pages:,} pages were read")
+    return [by_number.get(number, "") for number in range(1, total + 1)], tuple(warnings)
 
 
 def _text(markdown: str, plain: str) -> str:
@@ -96,9 +106,18 @@ def _shifted(block: Block, by: int) -> Block:
         title=block.title,
         cuts=tuple(cut + by for cut in block.cuts),
         header_end=block.header_end + by if block.header_end else 0,
+        depths=block.depths,
     )
 
 
 def _without_text(numbers: list[str], total: int) -> str:
-    listed = ", ".join(numbers[:_LISTED_MAX]) + (", …" if len(numbers) > _LISTED_MAX else "")
-    return f"{'page' if len(numbers) == 1 else 'pages'} without text: {listed} (of {total})"
+    word = "page" if len(numbers) == 1 else "pages"
+    return f"{word} without text: {_some(numbers)} (of {total})"
+
+
+def _listed(noun: str, numbers: list[int]) -> str:
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {_some([str(number) for number in numbers])}"
+
+
+def _some(numbers: list[str]) -> str:
+    return ", ".join(numbers[:_LISTED_MAX]) + (", …" if len(numbers) > _LISTED_MAX else "")

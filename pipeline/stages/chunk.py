@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
@@ -12,6 +12,11 @@ from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.rows import WorkRow
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.parse import parsed
+from pipeline.types import ParsedDocument
+
+WARNINGS_MAX = 20
+"""Warnings of one source that the ledger keeps."""
+WARNING_CHARS_MAX = 500
 
 
 def chunk(job: Job) -> Outcome:
@@ -37,10 +42,18 @@ def _one(job: Job, row: WorkRow, held: Mapping[str, bytes], fresh: dict[str, byt
         return replace(row, status="failed", code=error.code, reason=error.message, chunk_key="")
     if row.chunk_key not in held:
         fresh[row.chunk_key] = encode_chunks(document)
-    job.cache.put(row.chunk_key, document, sum(len(c.text) for c in document.chunks))
-    if not document.chunks:
+    job.cache.put(row.chunk_key, document, _characters(document))
+    if not document.chunks and not any(part.chunks for _, part in document.parts):
         return replace(row, status="empty", code="no_text", reason="the parsed document holds no text", chunk_key="")
-    return row
+    return replace(row, warnings=warnings_text(document.all_warnings()))
+
+
+def warnings_text(warnings: Sequence[str]) -> str:
+    """Warnings as the ledger keeps them: a JSON list, bounded; empty for none."""
+    kept = [text[:WARNING_CHARS_MAX] for text in warnings[:WARNINGS_MAX]]
+    if len(warnings) > WARNINGS_MAX:
+        kept.append(f"and {len(warnings) - WARNINGS_MAX} more")
+    return canonical_json(kept) if kept else ""
 
 
 def chunk_key(job: Job, parse_key: str) -> str:
@@ -75,4 +88,22 @@ def _cut(job: Job, row: WorkRow) -> ChunkedDocument:
     whole = parsed(job, row)
     c = job.manifest.curate.chunks.chunking
     options = ChunkOptions(target_size=c.target_size, overlap=c.overlap, respect_sections=c.respect_sections)
-    return ChunkedDocument(whole.title, whole.metadata, whole.warnings, chunk_document(whole, c.strategy, options))
+    return _chunked(whole, c.strategy, options)
+
+
+def _chunked(whole: ParsedDocument, strategy: str, options: ChunkOptions) -> ChunkedDocument:
+    metadata = whole.metadata
+    if whole.language and "language" not in dict(metadata):
+        metadata = (*metadata, ("language", whole.language))
+    return ChunkedDocument(
+        whole.title,
+        metadata,
+        whole.warnings,
+        chunk_document(whole, strategy, options),
+        whole.kind,
+        tuple((part.name, _chunked(part.document, strategy, options)) for part in whole.parts),
+    )
+
+
+def _characters(document: ChunkedDocument) -> int:
+    return sum(len(c.text) for c in document.chunks) + sum(_characters(part) for _, part in document.parts)

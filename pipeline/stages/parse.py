@@ -70,7 +70,8 @@ def _one(job: Job, row: WorkRow, data: bytes, held: Mapping[str, bytes], fresh: 
         if row.parse_key not in held and row.parse_key not in fresh:
             document = job.ports.parser.parse(data, _name(row.path))
             fresh[row.parse_key] = wire.encode(document)
-            job.cache.put(row.parse_key, document, len(document.text))
+            size = len(document.text) + sum(len(part.document.text) for part in document.parts)
+            job.cache.put(row.parse_key, document, size)
     except RejectedInput as error:
         return _refused(row, error)
     if sum(map(len, fresh.values())) > UNSAVED_BYTES_MAX:

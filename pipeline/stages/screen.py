@@ -69,11 +69,11 @@ def screened(job: Job, row: WorkRow) -> Screened:
     held = job.cache.get(key)
     if isinstance(held, Screened):
         return held
-    document = chunked(job, row)
-    kept, rejected = apply_rules(document.chunks)
-    drafts = draft_records(
-        job.slug, document.facts(row.path), kept, recipe=recipe, context_tokens=job.recipe.context_tokens
-    )
+    documents = tuple(chunked(job, row).each(row.path))
+    passed, rejected = apply_rules([chunk for _, chunks in documents for chunk in chunks], job.recipe.screen)
+    verdicts = iter(passed)
+    kept = [(facts, [chunk for chunk in chunks if next(verdicts)]) for facts, chunks in documents]
+    drafts = draft_records(job.slug, kept, recipe=recipe, context_tokens=job.recipe.context_tokens)
     found = Screened(drafts, rejected)
     job.cache.put(key, found, 2 * sum(len(d.embed_text) for d in drafts))
     return found
@@ -182,9 +182,11 @@ def _source(job: Job, row: WorkRow, live: SourceRow | None) -> SourceRow | None:
         return None
     if row.change == "carry":
         return live and replace(live, added=number, removed=OPEN)
-    good, chunks, curated_at = (row.hash, row.chunks, now) if row.status == "ok" else ("", 0, now)
+    good, chunks, curated_at, warnings = row.hash, row.chunks, now, row.warnings
     if row.status in RESTATED and live is not None:
-        good, chunks, curated_at = live.hash, live.chunks, live.curated_at
+        good, chunks, curated_at, warnings = live.hash, live.chunks, live.curated_at, live.warnings
+    elif row.status != "ok":
+        good, chunks, warnings = "", 0, ""
     return SourceRow(
         row.path,
         good,
@@ -198,11 +200,12 @@ def _source(job: Job, row: WorkRow, live: SourceRow | None) -> SourceRow | None:
         chunks,
         curated_at,
         number,
+        warnings=warnings,
     )
 
 
 def _says(row: SourceRow) -> tuple[object, ...]:
-    return (row.hash, row.seen_hash, row.status, row.code, row.reason, row.fingerprint, row.chunks)
+    return (row.hash, row.seen_hash, row.status, row.code, row.reason, row.fingerprint, row.chunks, row.warnings)
 
 
 def _plan_files(job: Job, session: Session, plan: Iterable[Wanted]) -> None:

@@ -74,7 +74,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
     manifest = lamina.write("m.yaml", "{}\n")
     calls = [
         ("curate", lamina.zoo()), ("query", "zoo", "otters"), ("contexts",), ("runs", "zoo"), ("ledger", "zoo"), ("chunks", "zoo"),
-        ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
+        ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("import", "notes", manifest, "--into", "in"), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
         ("manifest", "validate", manifest), ("manifest", "schema"), ("manifest", "templates"),
         ("manifest", "templates", "contracts"), ("manifest", "diff", manifest, manifest), ("doctor",),
     ]  # fmt: skip

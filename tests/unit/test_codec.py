@@ -44,7 +44,9 @@ def documents(draw: st.DrawFn) -> ChunkedDocument:
         | st.lists(texts, max_size=2).map(tuple)
     )
     metadata = draw(st.lists(st.tuples(texts, value), max_size=4))
-    return ChunkedDocument(draw(texts), tuple(metadata), tuple(draw(st.lists(texts, max_size=2))), chunks)
+    warnings = tuple(draw(st.lists(texts, max_size=2)))
+    inner = tuple(draw(st.lists(st.tuples(texts, st.just(ChunkedDocument("P", (), (), chunks, "csv"))), max_size=2)))
+    return ChunkedDocument(draw(texts), tuple(metadata), warnings, chunks, draw(texts), inner)
 
 
 def sparse(*given_rows: dict[int, float]) -> SparseVectors:
@@ -75,8 +77,12 @@ def test_chunks_with_a_lone_surrogate() -> None:
 
 
 def test_facts_are_those_of_the_path() -> None:
-    facts = ChunkedDocument("T", (("a", 1),), (), ()).facts(SourcePath("p"))
-    assert (facts.path, facts.title, facts.metadata) == ("p", "T", (("a", 1),))
+    part = ChunkedDocument("I", (), ("odd",), ())
+    document = ChunkedDocument("T", (("a", 1),), ("own",), (), "eml", (("in.csv", part),))
+    (facts, _), (inner, _) = document.each(SourcePath("p"))
+    assert (facts.path, facts.title, facts.metadata, facts.format, facts.part) == ("p", "T", (("a", 1),), "eml", "")
+    assert (inner.path, inner.title, inner.part) == ("p", "I", "in.csv")
+    assert document.all_warnings() == ("own", "in.csv: odd")
 
 
 @given(st.lists(rows, max_size=5))

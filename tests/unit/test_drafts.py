@@ -40,7 +40,7 @@ def chunk(text: str, index: int = 0, **more: object) -> Chunk:
 def drafts(
     *chunks: Chunk, facts: DocumentFacts = FACTS, recipe: str = "r", context_tokens: int = 64
 ) -> tuple[Draft, ...]:
-    return draft_records(SLUG, facts, chunks, recipe=recipe, context_tokens=context_tokens)
+    return draft_records(SLUG, [(facts, chunks)], recipe=recipe, context_tokens=context_tokens)
 
 
 def with_metadata(*pairs: tuple[str, MetadataValue]) -> DocumentFacts:
@@ -118,7 +118,7 @@ def test_a_logical_id_depends_on_context_path_text_and_occurrence_alone() -> Non
     assert same.content != base.content
     assert drafts(chunk("one"), facts=replace(FACTS, path=SourcePath("e/notes.md")))[0].logical_id != base.logical_id
     assert (
-        draft_records(ContextSlug("b"), FACTS, [chunk("one")], recipe="r", context_tokens=64)[0].logical_id
+        draft_records(ContextSlug("b"), [(FACTS, [chunk("one")])], recipe="r", context_tokens=64)[0].logical_id
         != base.logical_id
     )
 
@@ -170,9 +170,33 @@ def test_metadata() -> None:
     ],
 )  # fmt: skip
 def test_a_document_cannot_take_a_reserved_name(name: str) -> None:
-    """Nor give itself labels, which decide who may see it."""
+    """Nor give itself labels, which decide who may see it. What it says stays, under a name that means nothing here."""
     plain = drafts(chunk("body"), facts=with_metadata())[0]
-    assert drafts(chunk("body"), facts=with_metadata((name, "mine")))[0] == plain
+    own = drafts(chunk("body"), facts=with_metadata((name, "mine")))[0]
+    kept = {} if name in {"", "title"} else {f"meta.{name}": "mine"}
+    assert own.metadata == {**plain.metadata, **kept}
+
+
+def test_own_pages_are_pages() -> None:
+    assert drafts(chunk("body"), facts=with_metadata(("pages", ("1", "2"))))[0].metadata["pages"] == ("1", "2")
+    paged = drafts(chunk("body", pages=(3, 3)), facts=with_metadata(("pages", ("1", "2"))))[0]
+    assert paged.metadata["pages"] == ("3",)
+
+
+def test_parts_are_documents_of_their_own() -> None:
+    """Positions and ordinals go on through the source; ids tell parts from their source, and tie them to it."""
+    mail = replace(FACTS, format="eml")
+    part = DocumentFacts(FACTS.path, "", (), "csv", part="inner.eml/länge.csv")
+    first, second = draft_records(
+        SLUG, [(mail, [chunk("same")]), (part, [chunk("same")])], recipe="r", context_tokens=64
+    )
+    assert (first.position, second.position) == (0, 1)
+    assert (first.ordinal, second.ordinal) == (0, 1)
+    assert second.metadata["parent_id"] == first.metadata["doc_id"] != second.metadata["doc_id"]
+    assert second.metadata["filename"] == second.metadata["title"] == "länge.csv"
+    assert second.metadata["source_path"] == first.metadata["source_path"] == FACTS.path
+    assert (first.metadata["format"], second.metadata["format"]) == ("eml", "csv")
+    assert "part" not in first.metadata
 
 
 def test_empty_fields_are_left_out() -> None:

@@ -33,40 +33,63 @@ def test_decorators_and_wide_characters(target):
     assert any("    @property\n    def size" in c.text for c in found)
 
 
-def test_definitions_and_their_comments():
-    document = parse_bytes(b"import os\nX = 1\n\n# about f\ndef f():\n    pass\nY = 2  # end\n# tail\n", "a.py")
-    assert [(b.kind, b.title, document.text[b.start : b.end]) for b in document.blocks] == [
-        ("code", "", "import os\nX = 1\n\n"),
-        ("definition", "f", "# about f\ndef f():\n    pass\n"),
-        ("code", "", "Y = 2  # end\n# tail\n"),
-    ]
+def chunks(text, name, target):
+    document = parse_bytes(text.encode(), name)
+    found = chunk_document(document, "code", ChunkOptions(target))
+    at = 0
+    for c in found:
+        assert document.text[c.start : c.end] == c.text
+        assert not document.text[at : c.start].strip()
+        at = c.end
+    assert not document.text[at:].strip()
+    return found
 
 
-def test_classes_are_cut_at_members():
+def holding(found, text):
+    return next(c for c in found if text in c.text)
+
+
+def test_comments_go_with_what_they_speak_about():
+    found = chunks("import os\nX = 1\n\n# about f\ndef f():\n    pass\nY = 2  # end\n# tail\n", "a.py", 12)
+    assert [c.text for c in found] == ["import os\nX = 1", "# about f\ndef f():\n    pass", "Y = 2  # end\n# tail"]
+    assert [c.heading_path for c in found] == [(), ("f",), ()]
+
+
+def test_a_comment_about_nothing_is_cut_from_what_follows():
+    found = chunks("a = 1\nb = 2\n\n# ----- part -----\n\ndef f():\n    pass\n", "a.py", 9)
+    assert not any("part" in c.text and "def f" in c.text for c in found)
+
+
+def test_documentation_stays_with_its_definition():
+    body = "".join(f"    value_{i} = compute({i})\n" for i in range(12))
+    text = f'class C:\n    """About C."""\n\n    def m(self):\n        """About m."""\n{body.replace("    ", "        ")}\n'
+    found = chunks(text, "c.py", 40)
+    assert 'class C:\n    """About C."""' in holding(found, "About C").text
+    assert 'def m(self):\n        """About m."""' in holding(found, "About m").text
+
+
+def test_classes_are_cut_at_members_and_members_at_statements():
     body = "".join(f"    def m{i}(self):\n        return {i}\n\n" for i in range(6))
-    document = parse_bytes(f"class C:\n{body}".encode(), "c.py")
-    found = chunk_document(document, "code", ChunkOptions(24))
+    found = chunks(f"class C:\n{body}", "c.py", 24)
     assert all(c.text.lstrip().startswith(("class", "def")) for c in found)
-    assert {c.heading_path for c in found} == {("C",)}
+    assert found[-1].heading_path == ("C",) or found[-1].heading_path == ("C", "m5")
+    assert all(c.heading_path[:1] == ("C",) for c in found)
+    alone = chunks(f"class C:\n{body}", "c.py", 12)
+    assert ("C", "m3") in [c.heading_path for c in alone]
+
+
+def test_a_long_function_is_cut_at_its_paragraphs_first():
+    steps = "\n".join(f"    a{i} = {i}\n    b{i} = a{i}\n    print(b{i})\n" for i in range(8))
+    found = chunks(f"def long():\n{steps}\n", "l.py", 40)
+    assert len(found) > 2
+    assert all(c.text.rstrip().endswith(")") for c in found)  # never between a and its print
 
 
 @pytest.mark.parametrize(
     "text", ["def broken(:\n  x = (\n\nclass\n", "\n\n\n# only a comment\n", "x = '''never closed\n"]
 )
 def test_broken_python_is_still_text(text):
-    document = parse_bytes(text.encode(), "b.py")
-    assert "".join(document.text[b.start : b.end] for b in document.blocks).strip() == text.strip()
-
-
-def test_other_languages_are_cut_at_unindented_lines():
-    go = "package x\n\nfunc A() {\n\n\treturn 1\n\n}\n\nfunc B() {\n}\n"
-    document = parse_bytes(go.encode(), "a.go")
-    assert [document.text[b.start : b.end].strip() for b in document.blocks] == [
-        "package x",
-        "func A() {\n\n\treturn 1\n\n}",
-        "func B() {\n}",
-    ]
-    assert document.language == "go"
+    assert "".join(c.text for c in chunks(text, "b.py", 400)).strip() == text.strip()
 
 
 PNG = "iVBORw0KGgo" + "QUJD" * 1500

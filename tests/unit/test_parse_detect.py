@@ -31,7 +31,7 @@ def zipped(*names):
         (b"a,b\n", "a.csv", "csv"),
         (b"x = 1\n", "a.py", "code"),
         (b"#!/usr/bin/env python\nx = 1\n", "tool", "code"),
-        (b"{}", "a.json", "code"),
+        (b"{}", "a.json", "json"),
         (b"{}", "a.ipynb", "notebook"),
         (b"%PDF-1.7\n", "a.txt", "pdf"),
         (b"\n\n%PDF-1.4", "scan.md", "pdf"),

@@ -75,7 +75,7 @@ def test_what_readers_do_not_see():
     )
     assert document.text == "shown & told\n\n"
     assert document.title == "The page"
-    assert dict(document.metadata) == {"lang": "en", "title": "The page", "description": "About it"}
+    assert dict(document.metadata) == {"language": "en", "title": "The page", "description": "About it"}
 
 
 def test_lists_code_and_breaks():

@@ -85,7 +85,9 @@ def test_front_matter_is_flat_and_typed():
         "---\ntags: [a, 2]\ndate: 2024-03-05\nn: {deep: 1.5, none: null}\nbig: 99999999999999999999\nflag: true\n---\ntext\n"
     )
     assert dict(document.metadata) == {
-        "tags": ("a", "2"), "date": "2024-03-05", "n.deep": 1.5, "big": "99999999999999999999", "flag": True,
+        "tags": ("a", "2"), "date": "2024-03-05", "date_epoch": 1709596800, "n.deep": 1.5,
+        "big": "99999999999999999999", "flag": True,
+        "created": "2024-03-05", "created_epoch": 1709596800, "keywords": ("a", "2"),
     }  # fmt: skip
 
 

@@ -100,3 +100,61 @@ def test_broken_pdf_is_refused():
     with pytest.raises(RejectedInput) as error:
         parse_bytes(b"%PDF-1.4 and nothing else", "bad.pdf")
     assert error.value.code == "pdf_broken"
+
+
+def typed(pages, info=b"<<>>"):
+    """A PDF whose pages are lists of (x, y, text) in points, in ten-point type."""
+    kids = b" ".join(b"%d 0 R" % (4 + 2 * i) for i in range(len(pages)))
+    objects = [
+        b"<</Type/Catalog/Lang(de-DE)/Pages 2 0 R>>", b"<</Type/Pages/Kids[%s]/Count %d>>" % (kids, len(pages)),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]  # fmt: skip
+    for i, page in enumerate(pages):
+        objects.append(
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F1 3 0 R>>>>/Contents %d 0 R>>"
+            % (5 + 2 * i)
+        )
+        objects.append(stream("\n".join(f"BT /F1 10 Tf {x} {y} Td ({t}) Tj ET" for x, y, t in page).encode("latin-1")))
+    objects.append(info)
+    out, offsets = pdf(objects)
+    return bytes(out + table(offsets, b"/Info %d 0 R" % len(objects)) + b"startxref\n%d\n%%%%EOF\n" % len(out))
+
+
+LEFT = [
+    "The first column speaks about water and how it",
+    "flows through a system of pipes that were in-",
+    "stalled a long time ago by people of the town.",
+]
+RIGHT = [
+    "The second column is about electricity and its",
+    "uses in a house where the lamps burn all night",
+    "and nobody ever counts what the meters show.",
+]
+
+
+def test_columns_are_read_one_after_the_other_and_hyphens_undone():
+    page = [(60, 740 - 14 * i, t) for i, t in enumerate(LEFT)] + [(320, 740 - 14 * i, t) for i, t in enumerate(RIGHT)]
+    text = " ".join(parse_bytes(typed([page]), "c.pdf").text.split())
+    assert "pipes that were installed a long time ago by people of the town. The second column" in text
+    assert text.endswith("counts what the meters show.")
+
+
+def test_what_a_pdf_says_about_itself():
+    info = (
+        b"<</Title(Pump sheet)/Author(Ana)/Subject(On pumps)/Keywords(pump; seal)/CreationDate(D:20240305070000Z)"
+        b"/ModDate(D:20240306080000+01'00')>>"
+    )
+    document = parse_bytes(typed([[(60, 700, "plain words")]], info), "c.pdf")
+    assert document.title == "Pump sheet"
+    assert dict(document.metadata) == {
+        "title": "Pump sheet", "author": "Ana", "description": "On pumps", "keywords": ("pump", "seal"),
+        "created": "2024-03-05T07:00:00+00:00", "created_epoch": 1709622000,
+        "modified": "2024-03-06T08:00:00+01:00", "modified_epoch": 1709708400, "language": "de-DE",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("info", [b"<</Title(Microsoft Word - a.doc)/CreationDate(D:2024139900)>>", b"<</Title()>>"])
+def test_titles_that_no_person_gave(info):
+    document = parse_bytes(typed([[(60, 700, "plain words")]], info), "c.pdf")
+    assert document.title == ""
+    assert dict(document.metadata) == {"language": "de-DE"}
