@@ -90,7 +90,7 @@ def parse(data: bytes, name: str) -> ParsedDocument:
         found = _of_values(decoded, data, name)
     except Unreadable as error:
         found = _of_lines(decoded, name)
-        if found is None and error.fault.is_depth:
+        if found is None and error.fault.is_depth and decoded.rstrip().endswith(("]", "}")):
             raise RejectedInput("json_broken", f"{name} is nested too deeply to be read") from error
         if found is None:
             return _as_written(data, name, error.fault)

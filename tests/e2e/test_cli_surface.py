@@ -74,6 +74,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
     manifest = lamina.write("m.yaml", "{}\n")
     calls = [
         ("curate", lamina.zoo()), ("query", "zoo", "otters"), ("contexts",), ("runs", "zoo"), ("ledger", "zoo"), ("chunks", "zoo"),
+        ("sources", "zoo"), ("inspect", manifest),
         ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("import", "notes", manifest, "--into", "in"), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
         ("manifest", "validate", manifest), ("manifest", "schema"), ("manifest", "templates"),
         ("manifest", "templates", "contracts"), ("manifest", "diff", manifest, manifest), ("doctor",),
@@ -91,7 +92,7 @@ def test_a_usage_error_is_one_json_line_too(lamina: Any) -> None:
     assert lamina("nonsense", "--json").refusal["remedy"] == "see: lamina --help"
 
 
-@pytest.mark.parametrize("arguments", [["contexts"], ["ledger", "zoo"], ["versions", "zoo"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["contexts"], ["ledger", "zoo"], ["sources", "zoo"], ["versions", "zoo"], ["--help"]], ids=" ".join)
 def test_looking_loads_no_model_and_no_parser(curated: Any, arguments: list[str]) -> None:
     """In a process of its own: what a verb that only looks at the ledger has imported when it ends."""
     script = (
