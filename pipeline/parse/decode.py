@@ -17,6 +17,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_NO_CHARSETS = frozenset(
+    ("undefined", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf_7", "utf7", "utf_8_sig", "mbcs", "oem")
+)
+"""Codecs of the language that are no character sets, or that let bytes spell other characters than they show."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -59,10 +63,10 @@ def _decode(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
         return data.decode(wide or "utf-8"), (f"no byte order mark; read as {wide}",) if wide else ()
     except UnicodeDecodeError:
         pass
-    if declared:
+    if declared and declared.lower().replace("-", "_") not in _NO_CHARSETS:
         try:
             return data.decode(declared), (f"read as {declared}, as the document declares",)
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError, ValueError):
             pass
     return _guess(data)
 

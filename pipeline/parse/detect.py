@@ -54,6 +54,9 @@ _MAIL_EXTENSIONS = frozenset(("eml", "mht", "mhtml", "mbox", "email", "txt", "te
 """Names that may hold mail; others' header-like lines are theirs."""
 _MAILBOX_REMEDY = "Export its mails as single .eml files."
 
+_PAGE = re.compile(rb"\s*<!doctype\s+html[\s>]", re.IGNORECASE)
+"""A whole page, whatever its name says: what servers send in the place of a file that isn't there."""
+
 KIND_OF_EXTENSION = {
     **dict.fromkeys(("md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd"), "markdown"),
     **dict.fromkeys(("html", "htm", "xhtml"), "html"),
@@ -83,7 +86,8 @@ def detect(data: bytes, name: str) -> str:
     kind = KIND_OF_EXTENSION.get(extension(name), "")
     if not kind and language(b"", name):
         kind = "code"
-    if kind in {"", "text"} and _HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
+    start = head.removeprefix(b"\xef\xbb\xbf")
+    if kind in {"", "text"} and _HTML_START.match(start) or kind in {"markdown", "csv", "json"} and _PAGE.match(start):
         return "html"
     if kind in {"", "text"} and _JSON_START.match(head):
         return "json"

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
+from pipeline.parse.decode import clean
+from pipeline.parse.markdown_inline import without_payloads
 from pipeline.parse.ooxml import Package, child, number
 from pipeline.parse.xlsx_values import (
     COLUMNS_MAX,
@@ -68,7 +70,7 @@ class Book:
                     column = position(one.get("r", ""))[1] or column + 1
                     value, typed = self._cell(one, (last, column), shared)
                     if value and not value.isspace():
-                        cells[column] = (value, typed)
+                        cells[column] = (without_payloads(clean(value)), typed)
             if cells:
                 yield self._row(last, cells)
 

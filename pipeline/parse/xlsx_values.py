@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from pipeline.parse.decode import clean
-
 COLUMNS_MAX = 16_384
 ROWS_MAX = 1_048_576
 _CELL = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
@@ -128,7 +126,7 @@ def unescaped(text: str) -> str:
         text = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
         # Characters beyond the first plane come as two halves.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", " ")
-    return clean(text)
+    return text
 
 
 def position(reference: str) -> tuple[int, int]:

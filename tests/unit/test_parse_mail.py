@@ -3,7 +3,6 @@
 import base64
 import csv
 import io
-import time
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -520,11 +519,9 @@ HUGE = {
 
 
 @pytest.mark.parametrize("data", HUGE.values(), ids=HUGE.keys())
-def test_time_is_linear(data):
-    """2 MB of what is slow for a careless reader; the bound is far above what it takes and far below quadratic."""
-    before = time.process_time()
+def test_what_is_slow_for_a_careless_reader_ends(data):
+    """2 MB each: in quadratic time none of them would come to an end while anybody waits."""
     check(parse(data))
-    assert time.process_time() - before < 10
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
