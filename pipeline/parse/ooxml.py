@@ -34,7 +34,7 @@ DEPTH_MAX = 200
 """Elements inside each other. Real files stay below 60; those who read trees may recurse."""
 ELEMENTS_MAX = 3_000_000
 """Elements held at once, which bounds memory where bytes don't: four bytes make an element of two hundred."""
-STREAMED_MAX = 30_000_000
+STREAMED_MAX = 15_000_000
 """Elements read for one document, held or not, which bounds time."""
 
 _READ_BYTES = 1 << 16
@@ -205,12 +205,6 @@ class Package:
             remedy="Divide it into several files.",
         )
 
-    def count_element(self) -> None:
-        """One more element was read."""
-        self._elements += 1
-        if self._elements > STREAMED_MAX:
-            raise self.too_large(f"{STREAMED_MAX:,} elements of XML")
-
     def _fed(self, part: str, builder: _Builder) -> Iterator[None]:
         """Feed a part to a builder, stopping after every piece."""
         from defusedxml.ElementTree import DefusedXMLParser  # noqa: PLC0415 - its import costs what few runs need
@@ -219,6 +213,10 @@ class Package:
         for piece in self._pieces(part):
             with self._refusing(part):
                 parser.feed(piece)
+            # A piece holds so few elements that counting after it is soon enough.
+            self._elements += builder.taken()
+            if self._elements > STREAMED_MAX:
+                raise self.too_large(f"{STREAMED_MAX:,} elements of XML")
             yield
         with self._refusing(part):
             parser.close()
@@ -273,23 +271,33 @@ class _Builder(TreeBuilder):
         self._inside = 0
         """How many open elements have the wanted name."""
         self._held = 0
+        """Elements in memory."""
+        self._read = 0
         self._tags: dict[str, str] = {}
         self._keys: dict[str, str] = {}
 
+    def taken(self) -> int:
+        """Elements read since the last call."""
+        read, self._read = self._read, 0
+        return read
+
     def start(self, tag: str, attrs: dict[str, str]) -> Element:
-        self._package.count_element()
+        self._read += 1
         self._held += 1
         if self._held > ELEMENTS_MAX:
             raise self._package.too_large(f"{ELEMENTS_MAX:,} elements of XML at once")
         if len(self._open) == DEPTH_MAX:
             raise self._package.too_large(f"more than {DEPTH_MAX} elements inside each other")
         short = self._tags.get(tag) or self._tags.setdefault(tag, _short(tag))
-        if attrs:
-            keys = self._keys
-            attrs = {keys.get(key) or keys.setdefault(key, _short_key(key)): value for key, value in attrs.items()}
+        for key in attrs:
+            if key[0] == "{":
+                keys = self._keys
+                attrs = {keys.get(one) or keys.setdefault(one, _short_key(one)): value for one, value in attrs.items()}
+                break
         element = super().start(short, attrs)
         self._open.append(element)
-        self._inside += short == self._wanted
+        if short == self._wanted:
+            self._inside += 1
         return element
 
     def end(self, tag: str) -> Element:
@@ -298,11 +306,13 @@ class _Builder(TreeBuilder):
         super().end(element.tag)
         if not self._open:
             self.root = element
+        if not self._wanted:
+            return element
         if element.tag == self._wanted:
             self._inside -= 1
             if not self._inside:
                 self.found.append(element)
-        if self._wanted and not self._inside:
+        if not self._inside:
             if self._open:
                 self._open[-1].clear()
             self._held = len(self._open)

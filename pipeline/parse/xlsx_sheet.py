@@ -13,16 +13,16 @@ from pipeline.parse.xlsx_values import (
     COLUMNS_MAX,
     ROWS_MAX,
     FormatKind,
+    column_of,
     format_kind,
     formula_text,
     iso_text,
     moved,
-    position,
     shown,
     unescaped,
 )
 
-CELLS_MAX = 5_000_000
+CELLS_MAX = 3_000_000
 """Filled cells of one workbook; that many take about a minute to read."""
 CHARS_MAX = 64 << 20
 """Characters of all cells: a long text is stored once and may fill a million cells."""
@@ -67,7 +67,7 @@ class Book:
             column = 0
             for one in element:
                 if one.tag == "s:c":
-                    column = position(one.get("r", ""))[1] or column + 1
+                    column = column_of(one.get("r", "")) or column + 1
                     value, typed = self._cell(one, (last, column), shared)
                     if value and not value.isspace():
                         cells[column] = (without_payloads(clean(value)), typed)

@@ -6,10 +6,13 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 COLUMNS_MAX = 16_384
 ROWS_MAX = 1_048_576
-_CELL = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
+_LETTERS_MAX = 3
+_SHORTEST = re.compile(r"-?(?:[1-9][0-9]{0,14}|0|(?:0|[1-9][0-9]{0,6})\.[0-9]{0,7}[1-9])")
+"""Numbers that are written as they are shown: no zeros too many, no more than 15 digits."""
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
@@ -71,6 +74,8 @@ def shown(raw: str, kind: FormatKind, *, epoch_1904: bool = False) -> str:
 
 def number_text(raw: str) -> str:
     """A number's shortest form in the 15 digits that programs show; what isn't a number stays as it is."""
+    if _SHORTEST.fullmatch(raw):
+        return raw if raw != "-0" else "0"
     raw = raw.strip()
     if _WHOLE.fullmatch(raw):
         sign, digits = ("-", raw[1:]) if raw.startswith("-") else ("", raw)
@@ -129,15 +134,13 @@ def unescaped(text: str) -> str:
     return text
 
 
-def position(reference: str) -> tuple[int, int]:
-    """Row and column of a cell such as `B7`, from 1; (0, 0) if there is no such cell."""
-    found = _CELL.fullmatch(reference)
-    if found is None:
-        return 0, 0
-    row, column = int(found.group(2)), column_number(found.group(1))
-    return (row, column) if row <= ROWS_MAX and column <= COLUMNS_MAX else (0, 0)
+def column_of(reference: str) -> int:
+    """Column of a cell such as `B7`, from 1; 0 if there is no such cell."""
+    letters = reference.rstrip("0123456789")
+    return column_number(letters) if 0 < len(letters) <= _LETTERS_MAX and letters.isalpha() and letters.isascii() else 0
 
 
+@lru_cache(maxsize=COLUMNS_MAX)
 def column_number(letters: str) -> int:
     """1 for A, 28 for AB."""
     value = 0
