@@ -257,6 +257,11 @@ def let_go(ports: Ports, started: Started) -> None:
             session.units.release_all(started.run, ports.owner)
 
 
+def stumble(ports: Ports, claim: UnitClaim, error: Exception) -> None:
+    """Hand a unit back after an error that nobody foresaw, and let the ledger say what it was. For drivers."""
+    _hand_back(ports, claim, Unavailable("unforeseen", f"{type(error).__name__}: {error}"))
+
+
 def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> bool:
     """Release the unit and note why; False when it was not this worker's any more.
 

@@ -29,6 +29,9 @@ METADATA_BYTES_MAX = 40_000
 UTF8_BYTES_MAX = 6
 """Bytes of one character in JSON at most: a control character is written as an escape."""
 
+LABEL_CHARS_MAX = 300
+"""Characters of a title in metadata."""
+
 FIELD_CHARS = 64
 """Room for a number, or for a field's name and punctuation."""
 
@@ -153,7 +156,7 @@ def _shared_metadata(facts: DocumentFacts) -> dict[str, MetadataValue]:
     shared: dict[str, MetadataValue] = {_own_name(k, v): v for k, v in facts.metadata if k and k != "title"}
     shared["source_path"] = facts.path
     shared["filename"] = (facts.part or facts.path).rsplit("/", 1)[-1]
-    shared["title"] = facts.title or (shared["filename"] if facts.part else "")
+    shared["title"] = label(facts.title) or (shared["filename"] if facts.part else "")
     shared["doc_id"] = source_uid(facts.path)
     if facts.part:
         shared["part"], shared["parent_id"] = facts.part, shared["doc_id"]
@@ -162,6 +165,11 @@ def _shared_metadata(facts: DocumentFacts) -> dict[str, MetadataValue]:
     shared["kind"] = "chunk"
     shared["layer"] = "L0"
     return {key: value for key, value in shared.items() if value not in ("", ())}
+
+
+def label(title: str) -> str:
+    """A title as metadata holds it. A page of text above a line of dashes is a heading, too, and all of it is in the text."""
+    return title if len(title) <= LABEL_CHARS_MAX else title[: LABEL_CHARS_MAX - 1].rstrip() + "…"
 
 
 def _own_name(key: str, value: MetadataValue) -> str:
@@ -179,8 +187,8 @@ def _chunk_metadata(chunk: Chunk, position: int) -> dict[str, MetadataValue]:
         "tokens": chunk.tokens,
     }
     if chunk.heading_path:
-        own["section_path"] = SEPARATOR.join(chunk.heading_path)
-        own["headings"] = chunk.heading_path
+        own["headings"] = headings = tuple(label(title) for title in chunk.heading_path)
+        own["section_path"] = SEPARATOR.join(headings)
     if chunk.prefix:
         own["prefix"] = chunk.prefix
     if chunk.pages[0]:

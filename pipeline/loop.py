@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pipeline import curate, publish
-from pipeline.errors import Conflict, Unavailable
+from pipeline.errors import Conflict, PipelineError, Unavailable
 from pipeline.ports import Ports
 from pipeline.recipe import recipe_from_json, serving
 from pipeline.request import CurateRequest
@@ -110,6 +110,12 @@ class _Loop:
             if retry is None:
                 raise
             self.stop.wait(retry.delay_s)
+        except PipelineError:
+            raise
+        except Exception as error:
+            with suppress(PipelineError):
+                curate.stumble(self.ports, claim, error)
+            raise
         finally:
             self.meter.begin(claim.stage, -1)
             with self.lock:

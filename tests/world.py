@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,13 +80,18 @@ def text_of(*words: str) -> bytes:
     return "".join(f"# {w}\n\nbody of {w}\n\n" for w in words).encode()
 
 
+def _home() -> Path:
+    """A folder of its own, gone when the tests end."""
+    home = Path(tempfile.mkdtemp(prefix="lamina-", dir=RAM if RAM.is_dir() else None))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home
+
+
 @dataclass
 class World:
     """One context in one deployment."""
 
-    home: Path = field(
-        default_factory=lambda: Path(tempfile.mkdtemp(prefix="lamina-", dir=RAM if RAM.is_dir() else None))
-    )
+    home: Path = field(default_factory=lambda: _home())
     limits: Limits = field(
         default_factory=lambda: Limits(batch_sources=2, embed_texts=4, upsert_records=3, lease_s=30.0)
     )

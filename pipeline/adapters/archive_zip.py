@@ -117,7 +117,7 @@ def _events(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo]) -> Iterator[
     for info in infos:
         reason = _refusal(info)
         kind = _unix_kind(info)
-        if info.is_dir() or kind == "folder":
+        if info.filename.endswith("/") or kind == "folder":
             yield Entry(_name(info), "folder")
         elif reason or kind:
             yield Entry(_name(info), "refused", reason or f"is {kind}")

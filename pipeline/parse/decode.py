@@ -18,7 +18,18 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _NO_CHARSETS = frozenset(
-    ("undefined", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf_7", "utf7", "utf_8_sig", "mbcs", "oem")
+    (
+        "undefined",
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "utf_7",
+        "utf7",
+        "utf_8_sig",
+        "mbcs",
+        "oem",
+    )
 )
 """Codecs of the language that are no character sets, or that let bytes spell other characters than they show."""
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -87,7 +87,9 @@ def detect(data: bytes, name: str) -> str:
     if not kind and language(b"", name):
         kind = "code"
     start = head.removeprefix(b"\xef\xbb\xbf")
-    if kind in {"", "text"} and _HTML_START.match(start) or kind in {"markdown", "csv", "json"} and _PAGE.match(start):
+    if (kind in {"", "text"} and _HTML_START.match(start)) or (
+        kind in {"markdown", "csv", "json"} and _PAGE.match(start)
+    ):
         return "html"
     if kind in {"", "text"} and _JSON_START.match(head):
         return "json"

@@ -8,6 +8,9 @@ from pipeline.parse.markdown_blocks import scan
 from pipeline.parse.markdown_inline import without_comments, without_payloads
 from pipeline.types import Block, ParsedDocument
 
+_PASSES = 4
+"""Rounds of taking comments away: what stands behind one may be a whole comment only once it's gone."""
+
 
 def parse(data: bytes, name: str) -> ParsedDocument:
     """A Markdown document; `name` is not used, as nothing in it changes the result."""
@@ -34,8 +37,17 @@ def from_text(text: str, warnings: tuple[str, ...] = (), *, kind: str = "markdow
 def structure(body: str) -> tuple[str, tuple[Block, ...]]:
     """The text that is kept, comments gone, and its blocks."""
     blocks = scan(body)
-    if "<!--" not in body:
-        return body, blocks
+    for _ in range(_PASSES):
+        if "<!--" not in body:
+            break
+        kept = _without_comments(body, blocks)
+        if kept == body:
+            break
+        body, blocks = kept, scan(kept)
+    return body, blocks
+
+
+def _without_comments(body: str, blocks: tuple[Block, ...]) -> str:
     parts, at = [], 0
     for block in blocks:
         # Comments in code are code. Front ends that hide them are the readers of the text, not of the code.
@@ -43,8 +55,7 @@ def structure(body: str) -> tuple[str, tuple[Block, ...]]:
             kept = without_comments(piece)
             parts += [body[at : block.start], kept if kept.strip() else "\n"]
             at = block.end
-    body = "".join([*parts, body[at:]])
-    return body, scan(body)
+    return "".join([*parts, body[at:]])
 
 
 def first_title(blocks: tuple[Block, ...]) -> str:

@@ -6,7 +6,8 @@ import html
 import re
 
 DATA_URI = re.compile(
-    r"(data:[\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,\s*[A-Za-z0-9+/=_%-]{32,}(?:\n[A-Za-z0-9+/=]{32,})*"
+    r"(data:(?:[\w.+-]+/[\w.+-]+)?)(?:;[\w=.+%'*-]+)*;base64,\s*[A-Za-z0-9+/=_%-]{32,}(?:\n[A-Za-z0-9+/=]{32,})*",
+    re.IGNORECASE,
 )
 """A data address with a payload worth removing; group 1 is what stays."""
 
@@ -76,4 +77,4 @@ def without_comments(text: str) -> str:
 
 def without_payloads(text: str) -> str:
     """Text whose data addresses have lost their base64."""
-    return DATA_URI.sub(r"\1", text) if ";base64," in text else text
+    return DATA_URI.sub(r"\1", text) if "64," in text else text

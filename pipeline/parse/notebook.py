@@ -51,12 +51,15 @@ def _cell(cell: dict[str, object], language: str) -> Iterator[str]:
             yield _fenced(_output(output), "")
     elif cell.get("cell_type") == "raw":
         yield _fenced(source, "")
+    elif cell.get("cell_type") == "heading":  # before format 4
+        level = cell.get("level")
+        yield f"{'#' * (level if isinstance(level, int) and 1 <= level <= 6 else 1)} {' '.join(source.split())}"  # noqa: PLR2004
     else:
         yield source
 
 
 def _output(output: dict[str, object]) -> str:
-    if output.get("output_type") == "error":
+    if output.get("output_type") in {"error", "pyerr"}:
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
     data = output.get("data")
     text = output.get("text") if data is None else (data.get("text/plain") if isinstance(data, dict) else "")

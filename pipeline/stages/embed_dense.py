@@ -119,8 +119,10 @@ def check_vectors(vectors: Float32Array, count: int, model: ModelIdentity) -> No
     """Refuse what would poison an index: wrong shape, not-a-number, infinity, zero, not unit length."""
     if vectors.shape != (count, model.dim):
         raise RejectedInput("vectors", f"{model.name} gave vectors of shape {vectors.shape}, not {(count, model.dim)}")
-    if not bool(np.isfinite(vectors).all()):
-        raise RejectedInput("vectors", f"{model.name} gave a vector that holds not-a-number or infinity")
+    if bool(np.isnan(vectors).any()):
+        raise RejectedInput("vectors", f"{model.name} gave a vector that holds not-a-number")
+    if bool(np.isinf(vectors).any()):
+        raise RejectedInput("vectors", f"{model.name} gave a vector that holds an infinite number")
     norms = np.linalg.norm(vectors, axis=1)
     if bool((norms == 0).any()):
         raise RejectedInput("vectors", f"{model.name} gave a zero vector: it knows no token of the text")

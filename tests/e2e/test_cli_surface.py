@@ -92,7 +92,9 @@ def test_a_usage_error_is_one_json_line_too(lamina: Any) -> None:
     assert lamina("nonsense", "--json").refusal["remedy"] == "see: lamina --help"
 
 
-@pytest.mark.parametrize("arguments", [["contexts"], ["ledger", "zoo"], ["sources", "zoo"], ["versions", "zoo"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["contexts"], ["ledger", "zoo"], ["sources", "zoo"], ["versions", "zoo"], ["--help"]], ids=" ".join
+)
 def test_looking_loads_no_model_and_no_parser(curated: Any, arguments: list[str]) -> None:
     """In a process of its own: what a verb that only looks at the ledger has imported when it ends."""
     script = (

@@ -4,8 +4,8 @@ import io
 
 import docx as python_docx
 import pytest
-
 from office_files import NAMES, XML, checked, chunked, package, relations, with_part, zipped
+
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes
 

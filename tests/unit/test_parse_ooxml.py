@@ -10,9 +10,9 @@ import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from office_files import NAMES, TYPES, XML, checked, package, relations, with_part, zipped
 from pptx import Presentation
 
-from office_files import NAMES, TYPES, XML, checked, package, relations, with_part, zipped
 from pipeline.errors import RejectedInput
 from pipeline.parse import detect, ooxml, parse_bytes
 
@@ -371,17 +371,106 @@ def test_broken_parts(kind, data):
 
 
 TAGS = {
-    "docx": (
-        "w:p w:r w:t w:tab w:br w:tbl w:tr w:tc w:pPr w:rPr w:numPr w:ilvl w:numId w:pStyle w:outlineLvl w:ins w:del w:moveFrom w:moveTo w:sdt "
-        "w:sdtContent w:sdtPr w:showingPlcHdr w:fldChar w:instrText w:fldSimple w:hyperlink w:footnoteReference w:drawing w:pict w:txbxContent "
-        "w:vanish w:trPr w:tcPr w:gridSpan w:vMerge w:tblHeader w:gridBefore w:sym w:ruby w:rt w:rubyBase mc:AlternateContent mc:Choice mc:Fallback "
-        "m:oMath m:r m:t m:f m:num m:den m:d m:e m:m m:mr m:nary c:chart dgm:relIds wp:docPr v:textpath w:altChunk w:body"
-    ).split(),
-    "pptx": (
-        "p:sp p:txBody p:grpSp p:pic p:graphicFrame p:nvSpPr p:cNvPr p:nvPr p:ph a:p a:pPr a:r a:t a:br a:fld a:buChar a:buAutoNum a:buNone a:lstStyle "
-        "a:lvl1pPr a:tbl a:tblPr a:tr a:tc a:graphic a:graphicData c:chart dgm:relIds mc:AlternateContent mc:Choice mc:Fallback m:oMath m:t"
-    ).split(),
-    "xlsx": "s:row s:c s:v s:f s:is s:t s:r s:rPh s:sheetData s:mergeCell".split(),
+    "docx": [
+        "w:p",
+        "w:r",
+        "w:t",
+        "w:tab",
+        "w:br",
+        "w:tbl",
+        "w:tr",
+        "w:tc",
+        "w:pPr",
+        "w:rPr",
+        "w:numPr",
+        "w:ilvl",
+        "w:numId",
+        "w:pStyle",
+        "w:outlineLvl",
+        "w:ins",
+        "w:del",
+        "w:moveFrom",
+        "w:moveTo",
+        "w:sdt",
+        "w:sdtContent",
+        "w:sdtPr",
+        "w:showingPlcHdr",
+        "w:fldChar",
+        "w:instrText",
+        "w:fldSimple",
+        "w:hyperlink",
+        "w:footnoteReference",
+        "w:drawing",
+        "w:pict",
+        "w:txbxContent",
+        "w:vanish",
+        "w:trPr",
+        "w:tcPr",
+        "w:gridSpan",
+        "w:vMerge",
+        "w:tblHeader",
+        "w:gridBefore",
+        "w:sym",
+        "w:ruby",
+        "w:rt",
+        "w:rubyBase",
+        "mc:AlternateContent",
+        "mc:Choice",
+        "mc:Fallback",
+        "m:oMath",
+        "m:r",
+        "m:t",
+        "m:f",
+        "m:num",
+        "m:den",
+        "m:d",
+        "m:e",
+        "m:m",
+        "m:mr",
+        "m:nary",
+        "c:chart",
+        "dgm:relIds",
+        "wp:docPr",
+        "v:textpath",
+        "w:altChunk",
+        "w:body",
+    ],
+    "pptx": [
+        "p:sp",
+        "p:txBody",
+        "p:grpSp",
+        "p:pic",
+        "p:graphicFrame",
+        "p:nvSpPr",
+        "p:cNvPr",
+        "p:nvPr",
+        "p:ph",
+        "a:p",
+        "a:pPr",
+        "a:r",
+        "a:t",
+        "a:br",
+        "a:fld",
+        "a:buChar",
+        "a:buAutoNum",
+        "a:buNone",
+        "a:lstStyle",
+        "a:lvl1pPr",
+        "a:tbl",
+        "a:tblPr",
+        "a:tr",
+        "a:tc",
+        "a:graphic",
+        "a:graphicData",
+        "c:chart",
+        "dgm:relIds",
+        "mc:AlternateContent",
+        "mc:Choice",
+        "mc:Fallback",
+        "m:oMath",
+        "m:t",
+    ],
+    "xlsx": ["s:row", "s:c", "s:v", "s:f", "s:is", "s:t", "s:r", "s:rPh", "s:sheetData", "s:mergeCell"],
 }
 KEYS = (
     "val",

@@ -5,12 +5,12 @@ import re
 from datetime import date
 
 import pytest
+from office_files import NAMES, XML, checked, chunked, package, relations, rewritten, with_part
 from pptx import Presentation
 from pptx.chart.data import BubbleChartData, CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from office_files import NAMES, XML, checked, chunked, package, relations, rewritten, with_part
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes
 

@@ -8,10 +8,10 @@ import zipfile
 
 import openpyxl
 import pytest
+from office_files import NAMES, XML, checked, chunked, package, relations, rewritten
 from openpyxl.comments import Comment
 from openpyxl.worksheet.formula import ArrayFormula
 
-from office_files import NAMES, XML, checked, chunked, package, relations, rewritten
 from pipeline.errors import RejectedInput
 from pipeline.parse import parse_bytes, xlsx_regions, xlsx_sheet
 from pipeline.parse.xlsx_values import format_kind, moved, number_text, shown, unescaped
@@ -337,7 +337,7 @@ def test_sheets_of_other_kinds():
     book.create_chartsheet("Chart").add_chart(chart)
     found = checked(saved(book), "a.xlsx")
     assert found.text.endswith("# Chart\n\nDrawn alone\n\n")
-    data = rewritten(sheets_of(("S", "", '<s:row><s:c><s:v>1</s:v></s:c></s:row>'), ("Macro", "", "")),
+    data = rewritten(sheets_of(("S", "", "<s:row><s:c><s:v>1</s:v></s:c></s:row>"), ("Macro", "", "")),
                      "xl/_rels/workbook.xml.rels", 'relationships/worksheet" Target="worksheets/sheet2', 'relationships/xlMacrosheet" Target="worksheets/sheet2')  # fmt: skip
     assert checked(data, "a.xlsm").warnings == ("1 sheet of an unknown kind was left out: Macro",)
 
