@@ -91,7 +91,7 @@ def _home() -> Path:
 class World:
     """One context in one deployment."""
 
-    home: Path = field(default_factory=lambda: _home())
+    home: Path = field(default_factory=_home)
     limits: Limits = field(
         default_factory=lambda: Limits(batch_sources=2, embed_texts=4, upsert_records=3, lease_s=30.0)
     )

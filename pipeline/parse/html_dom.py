@@ -81,6 +81,12 @@ class _Builder(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.open[-1].children.append(data)
 
+    def parse_html_declaration(self, i: int) -> int:
+        """Marked sections but CDATA are comments up to the next '>', as browsers have it; the library raises at some."""
+        if self.rawdata.startswith("<![", i) and not self.rawdata.startswith("<![CDATA[", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
+
     def unknown_decl(self, data: str) -> None:
         """A CDATA section in HTML is a comment."""
 

@@ -20,6 +20,8 @@ CHARS_MAX = 64 << 20
 """Characters of one document: parts that are used again and again make much text of few bytes."""
 NAMED_MAX = 50
 """Names that a warning spells out."""
+_NAME_CHARS_MAX = 200
+"""Characters of such a name."""
 _DEEPEST = 8
 """Levels of a list that are told apart; Office has nine, from 0."""
 _LEVEL_MAX = 6
@@ -165,7 +167,7 @@ def left_out(count: int, one: str, many: str, names: Sequence[str] = ()) -> tupl
     """A warning that so many things, by name if they have any, were left out; none for none."""
     if not count:
         return ()
-    listed = ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
+    listed = ", ".join(name[:_NAME_CHARS_MAX] for name in names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
     what = f"1 {one} was" if count == 1 else f"{count:,} {many} were"
     return (f"{what} left out{': ' if names else ''}{listed}",)
 

@@ -32,10 +32,13 @@ RATIO_FROM_BYTES = 16 << 20
 """Smaller parts may have any ratio."""
 DEPTH_MAX = 200
 """Elements inside each other. Real files stay below 60; those who read trees may recurse."""
-ELEMENTS_MAX = 3_000_000
+ELEMENTS_MAX = 2_000_000
 """Elements held at once, which bounds memory where bytes don't: four bytes make an element of two hundred."""
 STREAMED_MAX = 15_000_000
 """Elements read for one document, held or not, which bounds time."""
+
+READS_MAX = 50_000
+"""Parts opened for one document; a list may name the same one a million times."""
 
 _READ_BYTES = 1 << 16
 _SIGNATURES_MAX = 10 * ENTRIES_MAX
@@ -113,6 +116,7 @@ class Package:
         self.warnings: list[str] = []
         """Parts that could not be read and that the document can do without."""
         self._bytes = 0
+        self._reads = 0
         self._elements = 0
         if has_too_many_entries(data):
             raise self.too_large(f"more than {ENTRIES_MAX:,} entries")
@@ -227,6 +231,9 @@ class Package:
         entry = self._entries.get(_key(part))
         if entry is None:
             raise self.broken(f"{part} is missing")
+        self._reads += 1
+        if self._reads > READS_MAX:
+            raise self.too_large(f"more than {READS_MAX:,} parts, those that are named again counted each time")
         if entry.flag_bits & _ENCRYPTED_FLAG:
             raise RejectedInput("encrypted", f"{self.name} is protected by a password", remedy="Stage it without.")
         if entry.compress_type not in _METHODS:

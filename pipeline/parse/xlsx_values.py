@@ -16,6 +16,8 @@ _SHORTEST = re.compile(r"-?(?:[1-9][0-9]{0,14}|0|(?:0|[1-9][0-9]{0,6})\.[0-9]{0,
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
+_CODE_CHARS_MAX = 255
+"""Characters of a number format, as many as programs allow."""
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(50, 59)))
 _DURATIONS = frozenset((45, 46, 47))
 """Numbers of formats that every workbook has without naming them: 46 is [h]:mm:ss, its neighbours are minutes."""
@@ -53,7 +55,7 @@ def format_kind(number: int, code: str | None) -> FormatKind:
     """What a number format makes of its numbers; `code` is None for those that every workbook has."""
     if code is None:
         return "date" if number in _DATES else "duration" if number in _DURATIONS else ""
-    plain = _LITERAL.sub("", code.partition(";")[0])
+    plain = _LITERAL.sub("", code[:_CODE_CHARS_MAX].partition(";")[0])
     if _ELAPSED.search(plain):
         return "duration"
     return "date" if plain.strip().lower() != "general" and _DATE_LETTER.search(plain) else ""

@@ -93,8 +93,8 @@ def test_langchain_finds_no_definition_that_the_tree_misses(name):
     named = [s for s in separators if s.startswith("\n") and s.strip() and s.strip() not in {"public", "default"}]
     found = [m.start() + 1 for s in named for m in re.finditer(s, text)]
     assert found
-    for at in found:
-        above = text[:at]
+    for start in found:
+        at, above = start, text[:start]
         while at not in cuts:
             above = above[:-1].rpartition("\n")[0]
             at = len(above) + 1 if above else 0

@@ -115,3 +115,27 @@ def test_bad_markup_loses_no_words(text):
 def test_declared_encoding():
     document = parse_bytes('<meta charset="iso-8859-2"><p>Łódź</p>'.encode("iso-8859-2"), "a.html")
     assert "Łódź" in document.text
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "<![CDA",
+        "<![if !IE]>",
+        "<![endif]>",
+        "<![x[",
+        "<![CDATA[",
+        "<!",
+        "<![",
+        "<![CDATA[x]]>",
+        "<!doctype",
+        "</",
+        "<?",
+        "<?x",
+    ],
+)
+@pytest.mark.parametrize("after", ["", "<p>after</p>"])
+def test_marked_sections(odd, after):
+    """None of them costs the text around it, whether it's closed or not."""
+    document = parse_bytes(f"<p>before</p>{odd}{after}".encode(), "a.html")
+    assert "before" in document.text

@@ -135,7 +135,7 @@ def test_no_header_without_names():
 def test_values():
     """Dates, times, durations, booleans, numbers, errors and texts, each in one form."""
     book = book_of(
-        ["v"], [dt.datetime(2024, 3, 5, 7, 30)], [dt.datetime(2024, 3, 5)], [dt.time(7, 30)], [dt.timedelta(hours=26, minutes=30)], [True],
+        ["v"], [dt.datetime.fromisoformat("2024-03-05T07:30:00")], [dt.datetime.fromisoformat("2024-03-05")], [dt.time(7, 30)], [dt.timedelta(hours=26, minutes=30)], [True],
         [False], [7.0], [0.1 + 0.2], [1e20], [123456789012], ["#REF!"], ["00012"], ["a,b"], ['say "x"'], ["two\nlines"], ["'x"], ["  pad "],
     )  # fmt: skip
     book.active["A8"].number_format = "0%"
