@@ -27,7 +27,9 @@ class Atom:
     kind: BlockKind = "html"
     """Kind of the block that it comes from; of no meaning for groups."""
     parts: tuple[Atom, ...] = ()
-    """What it falls into first; empty: by level."""
+    """What a group falls into."""
+    cuts: tuple[tuple[int, int], ...] = ()
+    """Places inside where it falls apart, each with its depth; without any: by level."""
     level: int = 0
     """How many of the two ways (lines, sentences) are used up."""
 
@@ -39,35 +41,34 @@ def of_block(text: str, block: Block) -> Atom | None:
         return None
     start, end = span
     kind = block.kind
-    parts = _parts(text, start, end, block) if block.cuts else ()
     leads = kind == "heading" or (kind == "paragraph" and text[end - 1] == ":" and end - start <= LEAD_IN_CHARS_MAX)
-    return Atom(start, end, leads=leads, kind=kind, parts=parts if len(parts) > 1 else ())
+    if not block.cuts:
+        return Atom(start, end, leads=leads, kind=kind)
+    depths = block.depths or (0,) * len(block.cuts)
+    inside = [(cut, depth) for cut, depth in zip(block.cuts, depths, strict=True) if start < cut < end]
+    return Atom(start, end, leads=leads, kind=kind, cuts=tuple(inside))
 
 
-def _parts(text: str, start: int, end: int, block: Block) -> tuple[Atom, ...]:
-    if not any(block.depths):
-        return tuple(pieces(text, start, end, block.cuts, kind=block.kind, level=0))
-    return _nested(text, start, end, block.kind, list(zip(block.cuts, block.depths, strict=True)))
-
-
-def _nested(text: str, start: int, end: int, kind: BlockKind, cuts: list[tuple[int, int]]) -> tuple[Atom, ...]:
-    """The span divided at its shallowest cuts, each piece at those of the next depth, and so on."""
-    cuts = [(at, depth) for at, depth in cuts if start < at < end]
-    depth = min((depth for _, depth in cuts), default=0)
-    atoms = []
-    here = [at for at, own in cuts if own == depth]
+def parts(text: str, one: Atom) -> tuple[Atom, ...]:
+    """What an atom falls into first: a group's atoms, or the pieces between its shallowest cuts, which keep the deeper
+    ones; empty if there is nothing but lines and sentences left."""
+    if not one.cuts:
+        return one.parts
+    depth = min(depth for _, depth in one.cuts)
+    here = [at for at, own in one.cuts if own == depth]
+    found = []
     following = 0
-    for left, right in pairwise([start, *here, end]):
+    for left, right in pairwise([one.start, *here, one.end]):
         inner = []
-        while following < len(cuts) and cuts[following][0] < right:
-            if cuts[following][1] > depth:
-                inner.append(cuts[following])
+        while following < len(one.cuts) and one.cuts[following][0] < right:
+            if one.cuts[following][1] > depth:
+                inner.append(one.cuts[following])
             following += 1
         span = trim(text, left, right)
         if span is not None:
-            parts = _nested(text, *span, kind, inner) if inner else ()
-            atoms.append(Atom(*span, kind=kind, parts=parts if len(parts) > 1 else ()))
-    return tuple(atoms)
+            inside = tuple((at, own) for at, own in inner if span[0] < at < span[1]) if inner else ()
+            found.append(Atom(*span, kind=one.kind, cuts=inside))
+    return tuple(found)
 
 
 def of_blocks(text: str, blocks: Sequence[Block]) -> list[Atom]:
@@ -77,28 +78,31 @@ def of_blocks(text: str, blocks: Sequence[Block]) -> list[Atom]:
 
 def group(atoms: Sequence[Atom]) -> Atom:
     """Several atoms as one that is kept whole while it fits."""
+    if len(atoms) == 1:
+        return atoms[0]
     return Atom(
         atoms[0].start,
         atoms[-1].end,
         leads=all(one.leads for one in atoms),
         kind=atoms[0].kind,
-        parts=tuple(atoms) if len(atoms) > 1 else atoms[0].parts,
+        parts=tuple(atoms),
     )
 
 
-def starts(row: Iterable[Atom]) -> Iterator[int]:
+def starts(text: str, row: Iterable[Atom]) -> Iterator[int]:
     """Where the atoms and their parts start, in order."""
     for one in row:
-        if one.parts:
-            yield from starts(one.parts)
+        inner = parts(text, one)
+        if inner:
+            yield from starts(text, inner)
         else:
             yield one.start
 
 
-def last_leaf(one: Atom) -> Atom:
+def last_leaf(text: str, one: Atom) -> Atom:
     """The last of the smallest parts."""
-    while one.parts:
-        one = one.parts[-1]
+    while inner := parts(text, one):
+        one = inner[-1]
     return one
 
 

@@ -23,17 +23,25 @@ class Measure:
         self.starts: list[int] = tokens.boundaries(text).tolist()
         """Offset at which each token of the whole text starts."""
         self._small: dict[str, int] = {}
+        self._last = (0, 0, 0)
+        """The span that was counted last, and its count: what fits is made a chunk next."""
 
     def count(self, start: int, end: int) -> int:
         """Exactly `tokens.count(text[start:end])`."""
+        last = self._last
+        if last[0] == start and last[1] == end:
+            return last[2]
+        found = self._count(start, end) if start < end else 0
+        self._last = (start, end, found)
+        return found
+
+    def _count(self, start: int, end: int) -> int:
         text = self.text
-        if start >= end:
-            return 0
         if start and text[start - 1] != "\n":
             line = self._next_line(start, end)
             if line < 0:
                 return self._encode(text[start:end])
-            return self._encode(text[start:line]) + self.count(line, end)
+            return self._encode(text[start:line]) + self._count(line, end)
         if not starts_with_text(text, start, end):
             return self._encode(text[start:end])
         return self._aligned_end(start, end) - bisect_left(self.starts, start)

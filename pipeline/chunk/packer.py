@@ -117,8 +117,8 @@ class _Packer:
 
     def divide(self, start: int, one: Atom) -> list[Atom]:
         """The atom in two or more pieces; empty if only a cut by size is left and none fits the chunk from `start`."""
-        if one.parts:
-            return list(one.parts)
+        if inner := atoms.parts(self.text, one):
+            return list(inner)
         for level, way in enumerate(self.ways(one)[one.level :], start=one.level + 1):
             if found := way(one.start, one.end):
                 return list(atoms.pieces(self.text, one.start, one.end, found, kind=one.kind, level=level))
@@ -190,8 +190,8 @@ class _Packer:
 
     def overlap_candidates(self, taken: list[Atom], earliest: int, end: int) -> Iterator[list[int]]:
         """Places where repeated text may start, best first; never inside a row, nor inside a line of code."""
-        yield list(atoms.starts(taken))
-        last = atoms.last_leaf(taken[-1])
+        yield list(atoms.starts(self.text, taken))
+        last = atoms.last_leaf(self.text, taken[-1])
         if last.kind in {"table", "records", "row"}:
             return
         first = max(last.start, earliest - 1)
