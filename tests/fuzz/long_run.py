@@ -17,14 +17,18 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
+from queue import Empty
 from random import Random
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent)]
 
 from generate import source
 from soundness import EXTENSIONS, STRATEGIES, judge
 
+from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
 from pipeline.chunk import ChunkOptions
+from pipeline.errors import RejectedInput
 
 BLOCK = 200
 """Sources that one child judges."""
@@ -50,18 +54,31 @@ def one(seed: int, number: int, extension: str, keep: str) -> str:
         signal.alarm(0)
 
 
-def block(seed: int, first: int, extension: str, keep: str, answers: multiprocessing.Queue) -> None:
-    """Judge a block of sources of one format; the outcomes counted, findings whole."""
+def block(seed: int, first: int, last: int, extension: str, keep: str, at: Any, answers: Any) -> None:
+    """Judge sources of one format; `at` says which is at work, `answers` gets the outcomes counted, findings whole."""
 
     def late(_number: int, _frame: object) -> None:
         raise TimeoutError(f"more than {SOURCE_SECONDS} s")
 
     signal.signal(signal.SIGALRM, late)
     found: Counter[str] = Counter()
-    for number in range(first, first + BLOCK):
-        answers.put(("at", number))
+    for number in range(first, last):
+        at.value = number
         found[one(seed, number, extension, keep)] += 1
-    answers.put(("done", found))
+    answers.put(found)
+
+
+def fenced(seed: int, number: int, extension: str) -> str:
+    """What becomes of a source that native code hangs on or dies of: in the product it meets the sandbox's limits."""
+    data = source(Random(f"{seed}/{number}/{extension}"), extension)
+    parser = SandboxedParser(SandboxLimits(wall_seconds=SOURCE_SECONDS, cpu_seconds=SOURCE_SECONDS // 2))
+    try:
+        parser.parse(data, f"a.{extension}")
+    except RejectedInput as error:
+        return f"{error.code} (native code)"
+    finally:
+        parser.close()
+    return f"FINDING seed={seed} number={number} extension={extension!r} hangs or died outside the sandbox only"
 
 
 def main() -> int:
@@ -99,24 +116,40 @@ def main() -> int:
 
 
 def _child(seed: int, first: int, extension: str, keep: str) -> Counter[str]:
+    """A block, gone on with behind each source that its process doesn't survive."""
     context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    process = context.Process(target=block, args=(seed, first, extension, keep, answers))
-    process.start()
-    at, found = first, Counter[str]()
+    total: Counter[str] = Counter()
+    last = first + BLOCK
+    while first < last:
+        at, answers = context.Value("q", first, lock=False), context.Queue()
+        process = context.Process(target=block, args=(seed, first, last, extension, keep, at, answers))
+        process.start()
+        found = _answer(process, at, answers)
+        if found is not None:
+            return total + found
+        process.kill()
+        process.join()
+        total[fenced(seed, at.value, extension)] += 1
+        # What the dead process had counted is lost with it, so it's counted as what it was: judged.
+        total["judged before a hang"] += at.value - first
+        first = at.value + 1
+    return total
+
+
+def _answer(process: Any, at: Any, answers: Any) -> Counter[str] | None:
+    """The outcomes; None when the process is gone, or stays with one source for too long."""
+    seen, since = -1, time.monotonic()
     while True:
         try:
-            kind, value = answers.get(timeout=2 * SOURCE_SECONDS)
-        except Exception:  # noqa: BLE001 - empty: it hangs in native code, or is gone
-            process.kill()
-            found[f"FINDING seed={seed} number={at} extension={extension!r} hangs or died"] += 1
-            break
-        if kind == "done":
-            found = value
-            break
-        at = value
-    process.join()
-    return found
+            found: Counter[str] = answers.get(timeout=1)
+        except Empty:
+            if at.value != seen:
+                seen, since = at.value, time.monotonic()
+            if time.monotonic() - since > 2 * SOURCE_SECONDS or (not process.is_alive() and answers.empty()):
+                return None
+        else:
+            process.join()
+            return found
 
 
 if __name__ == "__main__":
