@@ -50,8 +50,10 @@ def of_block(text: str, block: Block) -> Atom | None:
 
 
 def parts(text: str, one: Atom) -> tuple[Atom, ...]:
-    """What an atom falls into first: a group's atoms, or the pieces between its shallowest cuts, which keep the deeper
-    ones; empty if there is nothing but lines and sentences left."""
+    """What an atom falls into first: a group's atoms, or the pieces between its shallowest cuts.
+
+    The pieces keep the deeper cuts. Empty if nothing but lines and sentences is left.
+    """
     if not one.cuts:
         return one.parts
     depth = min(depth for _, depth in one.cuts)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import NamedTuple
 
 from pipeline import tokens
 from pipeline.chunk.measure import Measure, starts_with_text
 from pipeline.types import Block, Chunk, ParsedDocument, Symbol
+
+
+class _Heading(NamedTuple):
+    """Where a heading stands, which block it is, and the titles above it and its own."""
+
+    start: int
+    block: int
+    path: tuple[str, ...]
 
 
 class Outline:
@@ -16,11 +25,12 @@ class Outline:
         self.document = document
         self.measure = measure
         self.target_size = target_size
-        self._block_starts = [block.start for block in document.blocks]
-        self._paths = _paths(document.blocks)
+        self._headings = _headings(document.blocks)
+        self._heading_starts = [heading.start for heading in self._headings]
+        self._headed = [block for block in document.blocks if block.header_end]
+        self._headed_starts = [block.start for block in self._headed]
         self._symbol_starts = [symbol.start for symbol in document.symbols]
         self._around = _around(document.symbols)
-        self._repeats = bool(document.header) or any(block.header_end for block in document.blocks)
         self._prefixes: dict[int, tuple[str, int]] = {}
 
     def prefix(self, start: int) -> tuple[str, int]:
@@ -28,14 +38,12 @@ class Outline:
 
         A prefix that takes more than half of the budget is dropped.
         """
-        if not self._repeats:
-            return "", 0
         if self.document.header:
             return self._sized(-1, self.document.header)
-        at = bisect_right(self._block_starts, start) - 1
-        block = self.document.blocks[at] if at >= 0 else None
-        if block is None or not block.header_end or not block.header_end <= start < block.end:
+        at = bisect_right(self._headed_starts, start) - 1
+        if at < 0 or not self._headed[at].header_end <= start < self._headed[at].end:
             return "", 0
+        block = self._headed[at]
         return self._sized(at, self.document.text[block.start : block.header_end])
 
     def chunk(self, index: int, start: int, end: int, *, oversize: bool = False) -> Chunk:
@@ -69,15 +77,18 @@ class Outline:
         """
         if self.document.symbols:
             return self._symbols(start, end)
-        blocks = self.document.blocks
-        at = bisect_right(self._block_starts, start) - 1
-        while at + 1 < len(blocks) and blocks[at + 1].kind == "heading" and blocks[at + 1].start < end:
-            if at >= 0 and (blocks[at].kind != "heading" or start > blocks[at].start):
-                break
-            at += 1
-        if at < 0:
-            return ()
-        return self._paths[at]
+        headings, blocks = self._headings, self.document.blocks
+        at = bisect_right(self._heading_starts, start) - 1
+        if at >= 0 and headings[at].start == start:
+            block = headings[at].block
+        elif not blocks or start < blocks[0].start:
+            block = -1
+        else:
+            return headings[at].path if at >= 0 else ()
+        # The span opens with headings: the last of them that follow each other says where it stands.
+        while at + 1 < len(headings) and headings[at + 1].block == block + 1 and headings[at + 1].start < end:
+            at, block = at + 1, block + 1
+        return headings[at].path if at >= 0 else ()
 
     def _symbols(self, start: int, end: int) -> tuple[str, ...]:
         # They nest, so those that begin at or before `start` and haven't ended there stand one in the other.
@@ -113,14 +124,13 @@ def _around(symbols: tuple[Symbol, ...]) -> list[int]:
     return around
 
 
-def _paths(blocks: tuple[Block, ...]) -> list[tuple[str, ...]]:
-    """For each block, the titles above it (its own included, for headings)."""
-    paths, open_headings, path = [], list[tuple[int, str]](), tuple[str, ...]()
-    for block in blocks:
+def _headings(blocks: tuple[Block, ...]) -> list[_Heading]:
+    found: list[_Heading] = []
+    opened: list[tuple[int, str]] = []
+    for at, block in enumerate(blocks):
         if block.kind == "heading":
-            while open_headings and open_headings[-1][0] >= block.level:
-                open_headings.pop()
-            open_headings.append((block.level, block.title))
-            path = tuple(title for _, title in open_headings if title)
-        paths.append(path)
-    return paths
+            while opened and opened[-1][0] >= block.level:
+                opened.pop()
+            opened.append((block.level, block.title))
+            found.append(_Heading(block.start, at, tuple(title for _, title in opened if title)))
+    return found

@@ -63,7 +63,7 @@ def _cells(row: Element) -> Iterator[Element | None]:
         properties = child(one, "w:tcPr")
         if properties is not None and child(properties, "w:cellDel") is not None:
             continue
-        yield None if _is_continued(properties) else one
+        yield one
         for _ in range(1, _reach(properties, "w:gridSpan", 1)):
             yield None
 
@@ -71,12 +71,6 @@ def _cells(row: Element) -> Iterator[Element | None]:
 def _inside(element: Element) -> Iterator[Element]:
     inner = chosen(element) if element.tag == "mc:AlternateContent" else iter(element)
     return (one for one in inner if one.tag not in GONE)
-
-
-def _is_continued(properties: Element | None) -> bool:
-    """Whether a cell is part of the one above or before it."""
-    merges = [] if properties is None else [child(properties, tag) for tag in ("w:vMerge", "w:hMerge")]
-    return any(merge is not None and merge.get("val", "continue") == "continue" for merge in merges)
 
 
 def _reach(properties: Element | None, tag: str, default: int) -> int:

@@ -21,6 +21,7 @@ STYLES = (
     '<w:style w:type="paragraph" w:styleId="Listed"><w:name w:val="Listed"/><w:pPr><w:numPr><w:numId w:val="2"/></w:numPr></w:pPr></w:style>'
     '<w:style w:type="paragraph" w:styleId="Listed2"><w:name w:val="List Bullet 2"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
     '<w:style w:type="character" w:styleId="Secret"><w:name w:val="Secret"/><w:rPr><w:vanish/></w:rPr></w:style>'
+    '<w:style w:type="character" w:styleId="Open"><w:name w:val="Open"/><w:rPr><w:vanish w:val="0"/></w:rPr></w:style>'
     '<w:style w:type="paragraph" w:styleId="Quiet"><w:name w:val="Quiet"/><w:rPr><w:vanish/></w:rPr></w:style>'
 )
 LEVELS = "".join(
@@ -367,11 +368,12 @@ def test_comments_hidden_text_and_prompts_are_told():
         para(run("seen") + run("hush", "<w:vanish/>") + run("psst", '<w:rStyle w:val="Secret"/>') + prompt)
         + styled("quiet", "Quiet")
         + para(run(" loud", '<w:vanish w:val="0"/>'), '<w:pStyle w:val="Quiet"/>')
+        + para(run(" open", '<w:rStyle w:val="Open"/>'), '<w:pStyle w:val="Quiet"/>')
         + '<w:altChunk r:id="alt"/>',
         ("alt", "aFChunk", "chunk.html"),
         comments=f'<w:comment w:id="1">{para(run("why?"))}</w:comment><w:comment w:id="2">{para(run("so"))}</w:comment>',
     )
-    assert found.text.split() == ["seen", "loud"]
+    assert found.text.split() == ["seen", "loud", "open"]
     assert found.warnings == (
         "2 comments were left out",
         "13 characters of hidden text were left out",
