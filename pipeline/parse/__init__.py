@@ -10,9 +10,11 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import code, csv, docx, html, json_records, mail, markdown, notebook, pdf, pptx, text, xlsx
+from pipeline.parse import code, csv, html, json_records, markdown, notebook, pdf, text
 from pipeline.parse.detect import detect
 from pipeline.parse.languages import GRAMMARS
+from pipeline.parse.mail import message
+from pipeline.parse.office import docx, pptx, xlsx
 from pipeline.types import ParsedDocument
 
 VERSION = 2
@@ -32,7 +34,7 @@ PARSERS: dict[str, ParseFunction] = {
     "pptx": pptx.parse,
     "xlsx": xlsx.parse,
     "json": json_records.parse,
-    "eml": lambda data, name: mail.parse(data, name, parse_bytes),
+    "eml": lambda data, name: message.parse(data, name, parse_bytes),
 }
 
 _LIBRARIES = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import RejectedInput
-from pipeline.parse.containers import REMEDIES, ZIP_MARKS, office_kind, zip_looks_like
 from pipeline.parse.languages import language
-from pipeline.parse.mail_mime import looks_like_mail, looks_like_mailbox
+from pipeline.parse.mail.mime import looks_like_mail, looks_like_mailbox
+from pipeline.parse.office.containers import REMEDIES, ZIP_MARKS, office_kind, zip_looks_like
 
 HEAD_BYTES = 4096
 """Bytes at the start that decide between formats that have a signature."""

@@ -15,7 +15,7 @@ from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.errors import RejectedInput
 from pipeline.parse import detect, parse_bytes, wire
 from pipeline.parse.csv import columns
-from pipeline.parse.mail import DEPTH_MAX, PARTS_MAX
+from pipeline.parse.mail.message import DEPTH_MAX, PARTS_MAX
 
 HEAD = b"From: a@x.test\r\nSubject: s\r\nMIME-Version: 1.0\r\n"
 WORDS = ["valve", "pump", "seal", "rotor", "Größe", "泵"]

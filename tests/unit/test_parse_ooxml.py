@@ -14,7 +14,8 @@ from office_files import NAMES, TYPES, XML, checked, package, relations, with_pa
 from pptx import Presentation
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import detect, ooxml, parse_bytes
+from pipeline.parse import detect, parse_bytes
+from pipeline.parse.office import ooxml
 
 CODES = {"docx_broken", "pptx_broken", "xlsx_broken", "too_large_inside", "encrypted", "empty_file", "unsupported"}
 SECONDS = 20

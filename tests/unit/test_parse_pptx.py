@@ -102,15 +102,27 @@ def test_slides_are_sections_and_pages():
     titled(deck, "The \vplan", TITLE_SLIDE).placeholders[1].text = "for spring"
     box(titled(deck, "Second").shapes, "body of two")
     box(deck.slides.add_slide(deck.slide_layouts[BLANK]).shapes, "body of three")
+    deck.slides.add_slide(deck.slide_layouts[BLANK])
+    titled(deck, "Last")
     found = checked(saved(deck), "a.pptx")
-    assert lines(found) == ["# The plan", "for spring", "# Second", "body of two", "# Slide 3", "body of three"]
+    assert lines(found) == [
+        "# The plan",
+        "for spring",
+        "# Second",
+        "body of two",
+        "# Slide 3",
+        "body of three",
+        "# Last",
+    ]
     assert [(c.heading_path, c.pages) for c in chunked(found)] == [
         (("The plan",), (1, 1)),
         (("Second",), (2, 2)),
         (("Slide 3",), (3, 3)),
+        (("Last",), (5, 5)),
     ]
     assert found.title == "The plan"
-    assert len(found.page_starts) == 3
+    assert len(found.page_starts) == 5
+    assert found.warnings == ("slide without text: 4 (of 5)",)
 
 
 def test_hidden_slides_keep_their_number():
@@ -167,12 +179,12 @@ def test_numbered_and_mixed_paragraphs():
     bullet = '<a:p><a:pPr><a:buChar char="•"/></a:pPr><a:r><a:t>{}</a:t></a:r></a:p>'
     body = (
         number.format(0, "", "a") + number.format(1, ' startAt="4"', "b") + number.format(1, ' startAt="4"', "c")
-        + number.format(0, "", "d") + bullet.format("e") + words("lead") + number.format(0, "", "f")
+        + number.format(0, "", "d") + words("lead") + number.format(0, "", "f") + bullet.format("e")
     )  # fmt: skip
     styles = '<a:lstStyle><a:lvl1pPr><a:buChar char="•"/></a:lvl1pPr></a:lstStyle>'
     own = text_shape(words("with") + "<a:p><a:pPr><a:buNone/></a:pPr><a:r><a:t>without</a:t></a:r></a:p>", extra=styles)
     found = checked(deck_of(text_shape(body) + own), "a.pptx")
-    assert lines(found)[1:] == ["1. a", "  4. b", "  5. c", "2. d", "- e", "lead", "1. f", "- with", "without"]
+    assert lines(found)[1:] == ["1. a", "  4. b", "  5. c", "2. d", "lead", "1. f", "- e", "- with", "without"]
 
 
 def test_what_repeats_on_every_slide_is_left_out():

@@ -13,8 +13,9 @@ from openpyxl.comments import Comment
 from openpyxl.worksheet.formula import ArrayFormula
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import parse_bytes, xlsx_regions, xlsx_sheet
-from pipeline.parse.xlsx_values import format_kind, moved, number_text, shown, unescaped
+from pipeline.parse import parse_bytes
+from pipeline.parse.office import xlsx_regions, xlsx_sheet
+from pipeline.parse.office.xlsx_values import format_kind, moved, number_text, shown, unescaped
 
 
 def saved(book):
@@ -293,6 +294,8 @@ def test_titles_and_notes_are_paragraphs():
         ("heading", "# Sheet\n"), ("paragraph", "Plan 2024\n"), ("paragraph", "in euro\n"),
         ("records", "item,cost,due\nPump,4,5\n"), ("paragraph", "checked by Ann\n"),
     ]  # fmt: skip
+    bare = placed(A1="Readings", A3=1, B3=2)
+    assert [block.kind for block in bare.blocks] == ["heading", "paragraph", "records"]
     within = placed(A1="item", B1="cost", A2="Pump", B2=4, A4="Europe", A6="Valve", B6=7)
     assert records(within) == [[["item", "cost"], ["Pump", "4"], ["Europe", ""], ["Valve", "7"]]]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.docx_styles import Styles
-from pipeline.parse.docx_symbols import symbol
-from pipeline.parse.drawingml import described
-from pipeline.parse.omml import equation
-from pipeline.parse.ooxml import child, chosen, is_on
+from pipeline.parse.office.docx_styles import Styles
+from pipeline.parse.office.docx_symbols import symbol
+from pipeline.parse.office.drawingml import described
+from pipeline.parse.office.omml import equation
+from pipeline.parse.office.ooxml import child, chosen, is_on
 
 GONE = frozenset(
     (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.drawingml import paragraph_text
-from pipeline.parse.office_writer import Item
-from pipeline.parse.ooxml import child, number
+from pipeline.parse.office.drawingml import paragraph_text
+from pipeline.parse.office.ooxml import child, number
+from pipeline.parse.office.writer import Item
 
 LEVEL_MAX = 8
 """Levels of a list, from 0."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.drawingml import body_text
-from pipeline.parse.office_writer import Item, Writer, flat
-from pipeline.parse.ooxml import child, number
-from pipeline.parse.xlsx_values import format_kind, shown
+from pipeline.parse.office.drawingml import body_text
+from pipeline.parse.office.ooxml import child, number
+from pipeline.parse.office.writer import Item, Writer, flat
+from pipeline.parse.office.xlsx_values import format_kind, shown
 
 CELLS_MAX = 1_000_000
 """Cells of one chart's table; more and each series gets its own."""

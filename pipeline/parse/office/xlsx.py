@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from pipeline.parse import charts
-from pipeline.parse.drawingml import body_text, described, is_hidden
-from pipeline.parse.office_writer import Writer, flat, left_out
-from pipeline.parse.ooxml import Package, child, chosen
-from pipeline.parse.xlsx_regions import aligned, is_headed, regions, titles
-from pipeline.parse.xlsx_sheet import Book, read_kinds, read_strings, reads_1904
+from pipeline.parse.office import charts
+from pipeline.parse.office.drawingml import body_text, described, is_hidden
+from pipeline.parse.office.ooxml import Package, child, chosen
+from pipeline.parse.office.writer import Writer, flat, left_out
+from pipeline.parse.office.xlsx_regions import aligned, is_headed, regions, titles
+from pipeline.parse.office.xlsx_sheet import Book, read_kinds, read_strings, reads_1904
 from pipeline.types import ParsedDocument
 
 _SHEETS = frozenset(("worksheet", "chartsheet"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from pipeline.parse import charts, docx_tables
-from pipeline.parse.docx_inline import GONE, Inline, InlineReader, Note
-from pipeline.parse.docx_styles import Numbering, Styles
-from pipeline.parse.office_writer import Item, Writer, flat, left_out
-from pipeline.parse.ooxml import Package, child, chosen
+from pipeline.parse.office import charts, docx_tables
+from pipeline.parse.office.docx_inline import GONE, Inline, InlineReader, Note
+from pipeline.parse.office.docx_styles import Numbering, Styles
+from pipeline.parse.office.ooxml import Package, child, chosen
+from pipeline.parse.office.writer import Item, Writer, flat, left_out
 from pipeline.types import ParsedDocument
 
 _EMBEDDED = frozenset(("package", "oleObject", "aFChunk", "subDocument"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.docx_inline import GONE
-from pipeline.parse.docx_styles import Styles
-from pipeline.parse.ooxml import child, chosen, is_on, number
+from pipeline.parse.office.docx_inline import GONE
+from pipeline.parse.office.docx_styles import Styles
+from pipeline.parse.office.ooxml import child, chosen, is_on, number
 
 COLUMNS_MAX = 63
 """Word's own limit: cells that claim to reach over more don't."""

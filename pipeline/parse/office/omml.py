@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.ooxml import child
+from pipeline.parse.office.ooxml import child
 
 _GONE = frozenset(("w:del", "w:moveFrom", "w:rPr"))
 _SCRIPTS = {"m:sup": "^", "m:sub": "_", "m:lim": "_", "m:deg": "^"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.ooxml import child, is_on, number
+from pipeline.parse.office.ooxml import child, is_on, number
 
 _CHAIN_MAX = 32
 """Styles that one rests on, one on the other; Word itself allows about ten."""

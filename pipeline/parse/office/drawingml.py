@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from pipeline.parse.omml import equation
-from pipeline.parse.ooxml import child, chosen
+from pipeline.parse.office.omml import equation
+from pipeline.parse.office.ooxml import child, chosen
 
 _GONE = frozenset(("a:pPr", "a:rPr", "a:endParaRPr", "a:fldPr"))
 _FILE_NAME = re.compile(

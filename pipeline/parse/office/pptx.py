@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from pipeline.parse import charts
-from pipeline.parse.drawingml import body_text, described, is_headed, is_hidden, table_rows
-from pipeline.parse.office_writer import NAMED_MAX, Item, Writer, flat, left_out
-from pipeline.parse.ooxml import Package, Relation, child, chosen
-from pipeline.parse.pptx_bullets import Bullets, Text, placeholder
+from pipeline.parse.office import charts
+from pipeline.parse.office.drawingml import body_text, described, is_headed, is_hidden, table_rows
+from pipeline.parse.office.ooxml import Package, Relation, child, chosen
+from pipeline.parse.office.pptx_bullets import Bullets, Text, placeholder
+from pipeline.parse.office.writer import NAMED_MAX, Item, Writer, flat, left_out
 from pipeline.types import ParsedDocument
 
 _REPEATED = frozenset(("dt", "ftr", "sldNum", "hdr"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from pipeline.parse.csv import has_header
-from pipeline.parse.xlsx_sheet import Row
+from pipeline.parse.office.xlsx_sheet import Row
 
 _LOOKED_AT = 50
 """Rows at the start of a group that decide what it is."""

@@ -1,7 +1,7 @@
 """EML and MHT: one mail as text under its subject, its attachments as parts, each read as its own format would be.
 
 Of alternatives the plain text is read, or the HTML where there is none; quoted lines are blocks of kind `quote`. What
-can't be read never fails the mail: a warning names it. Byte work is `mail_mime.py`, text conventions `mail_text.py`.
+can't be read never fails the mail: a warning names it. Byte work is `mime.py`, text conventions `bodies.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from itertools import islice
 from typing import Literal
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import html, mail_text, text
+from pipeline.parse import html, text
 from pipeline.parse.detect import detect, extension
-from pipeline.parse.mail_mime import Entity, entity, mail_start
-from pipeline.parse.mail_names import Names, ending, segment
+from pipeline.parse.mail import bodies
+from pipeline.parse.mail.mime import Entity, entity, mail_start
+from pipeline.parse.mail.names import Names, ending, segment
 from pipeline.parse.metadata import Entries, describe
 from pipeline.parse.writer import Writer
 from pipeline.types import ParsedDocument, Part
@@ -188,8 +189,8 @@ class _Mail:
         for note in notes:
             self.warn(note)
         if part.fields.parameter("format").lower() == "flowed":
-            decoded = mail_text.unflowed(decoded, joins_words=part.fields.parameter("delsp").lower() == "yes")
-        decoded, is_encrypted = mail_text.without_armor(decoded)
+            decoded = bodies.unflowed(decoded, joins_words=part.fields.parameter("delsp").lower() == "yes")
+        decoded, is_encrypted = bodies.without_armor(decoded)
         if is_encrypted:
             self.warn("a message encrypted with PGP is left out")
         return _Leaf(role, part, decoded)
@@ -197,8 +198,8 @@ class _Mail:
     def write(self, leaf: _Leaf, writer: Writer) -> None:
         """Append what is read in place."""
         if leaf.role == "plain" and leaf.text.strip():
-            writer.include(leaf.text, mail_text.blocks(leaf.text))
-        elif leaf.role == "invitation" and (lines := mail_text.invitation(leaf.text)):
+            writer.include(leaf.text, bodies.blocks(leaf.text))
+        elif leaf.role == "invitation" and (lines := bodies.invitation(leaf.text)):
             writer.add("paragraph", lines)
         elif leaf.role == "html":
             try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from pipeline.errors import RejectedInput
-from pipeline.parse.ooxml import has_too_many_entries
+from pipeline.parse.office.ooxml import has_too_many_entries
 
 TYPES_BYTES_MAX = 1 << 20
 """Bytes of the list of content types that are looked at."""

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 
 from pipeline.parse.decode import clean
 from pipeline.parse.markdown_inline import without_payloads
-from pipeline.parse.ooxml import Package, child, number
-from pipeline.parse.xlsx_values import (
+from pipeline.parse.office.ooxml import Package, child, number
+from pipeline.parse.office.xlsx_values import (
     COLUMNS_MAX,
     ROWS_MAX,
     FormatKind,
