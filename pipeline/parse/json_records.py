@@ -86,6 +86,8 @@ def parse(data: bytes, name: str) -> ParsedDocument:
         RejectedInput: `json_broken` for JSON Lines of which most are broken, and for nesting that can't be read.
     """
     decoded, warnings = decode(data)
+    if not decoded.strip():
+        raise RejectedInput("empty_file", f"{name} holds nothing but white space")
     try:
         found = _of_values(decoded, data, name)
     except Unreadable as error:
@@ -126,6 +128,14 @@ def _of_one(value: Value, data: bytes, name: str) -> ParsedDocument | None:
     return recorder.document() if recorder.count else None
 
 
+def _unread_lines(name: str, good: int, faults: list[Fault]) -> RejectedInput:
+    remedy = "Write one JSON object on each line."
+    if not faults:
+        return RejectedInput("json_broken", f"hardly a line of {name} holds an object", remedy=remedy)
+    what = f"{len(faults)} of {good + len(faults)} lines of {name} can't be read; line {faults[0].line}: {faults[0].reason}"
+    return RejectedInput("json_broken", what, remedy=remedy)
+
+
 def _of_lines(decoded: str, name: str) -> ParsedDocument | None:
     """JSON Lines of which some are broken; None if they aren't JSON Lines after all."""
     is_lines = extension(name) in _LINES
@@ -140,12 +150,7 @@ def _of_lines(decoded: str, name: str) -> ParsedDocument | None:
             recorder.add(found)
     if good < len(faults) + (not is_lines) or recorder.objects * 2 <= recorder.count:
         if is_lines:
-            raise RejectedInput(
-                "json_broken",
-                f"{len(faults)} of {good + len(faults)} lines of {name} can't be read; line {faults[0].line}: "
-                f"{faults[0].reason}",
-                remedy="Write one JSON object on each line.",
-            )
+            raise _unread_lines(name, good, faults)
         return None
     for fault in faults[:WARNINGS_MAX]:
         recorder.warnings.append(f"line {fault.line} is left out: {fault.reason}")

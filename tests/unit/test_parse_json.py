@@ -413,3 +413,10 @@ def test_any_json(value):
         except RejectedInput as refused:
             assert refused.code == "empty_file"  # noqa: PT017 - the only refusal there may be
             assert not "".join(map(shown, leaves(value))).strip()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_white_space_that_is_no_ascii_is_empty(name):
+    with pytest.raises(RejectedInput) as error:
+        parse_bytes("\u00a0\u2003".encode(), name)
+    assert error.value.code == "empty_file"
