@@ -5,6 +5,7 @@ then `search.py` (the read side). Glossary:
 
 context     what is curated: a slug, a source tree, a manifest, a recipe, a live version
 source      one staged file, known by its path relative to the source root
+part        a document inside a source, such as a mail's attachment; its records go with the source
 leg         one of the two things a manifest builds: chunks, artifacts
 chunk       a passage of a parsed document: text, span, heading path, pages, token count
 record      what the index holds for a chunk: dense and sparse vectors and flat metadata, under a write-once id

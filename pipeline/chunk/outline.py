@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 from pipeline import tokens
 from pipeline.chunk.measure import Measure, starts_with_text
-from pipeline.types import Block, Chunk, ParsedDocument, Symbol
+from pipeline.types import Block, BlockKind, Chunk, ParsedDocument, Symbol
+
+TABLES: frozenset[BlockKind] = frozenset(("table", "records", "row"))
+HEADED: frozenset[BlockKind] = frozenset((*TABLES, "code"))
+"""Kinds of blocks with a header; a fenced code block's is its opening line."""
 
 
 class _Heading(NamedTuple):
@@ -21,13 +25,23 @@ class _Heading(NamedTuple):
 class Outline:
     """Lookups by offset in one document."""
 
-    def __init__(self, document: ParsedDocument, measure: Measure, target_size: int) -> None:
+    def __init__(
+        self, document: ParsedDocument, measure: Measure, target_size: int, *, repeat: frozenset[BlockKind] = HEADED
+    ) -> None:
+        """Look the document over once.
+
+        Args:
+            document: what is cut.
+            measure: its token positions.
+            target_size: tokens of a chunk at most.
+            repeat: kinds of blocks whose header is repeated in front of what is cut off.
+        """
         self.document = document
         self.measure = measure
         self.target_size = target_size
         self._headings = _headings(document.blocks)
         self._heading_starts = [heading.start for heading in self._headings]
-        self._headed = [block for block in document.blocks if block.header_end]
+        self._headed = [block for block in document.blocks if block.header_end and block.kind in repeat]
         self._headed_starts = [block.start for block in self._headed]
         self._symbol_starts = [symbol.start for symbol in document.symbols]
         self._around = _around(document.symbols)

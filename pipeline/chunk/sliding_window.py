@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pipeline.chunk.cuts import Graphemes
 from pipeline.chunk.measure import Measure
 from pipeline.chunk.options import ChunkOptions
-from pipeline.chunk.outline import Outline
+from pipeline.chunk.outline import TABLES, Outline
 from pipeline.types import Chunk, ParsedDocument
 
 VERSION = 2
@@ -25,7 +25,7 @@ Count = Callable[[int, int], int]
 def chunk(document: ParsedDocument, options: ChunkOptions) -> tuple[Chunk, ...]:
     """Windows over the whole text; those of white space only are dropped."""
     measure = Measure(document.text)
-    outline = Outline(document, measure, options.target_size)
+    outline = Outline(document, measure, options.target_size, repeat=TABLES)
     spans = windows(document.text, measure.starts, options, outline.size, prefix=lambda at: outline.prefix(at)[1])
     kept = [(start, end) for start, end in spans if not document.text[start:end].isspace()]
     return tuple(

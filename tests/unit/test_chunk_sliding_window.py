@@ -103,3 +103,13 @@ def test_white_space_is_no_chunk():
     found = chunks("a" + "\n" * 400 + " \n" * 200 + "b", 4, 0)
     assert all(c.text.strip() for c in found)
     assert [c.index for c in found] == list(range(len(found)))
+
+
+def test_code_fences_are_text_like_any_other():
+    """Only what gives cells their meaning is repeated in front of a window."""
+    text = "```python\n" + "".join(f"value_{i} = {i}\n" for i in range(60)) + "```\n"
+    document = parse_bytes(text.encode(), "a.md")
+    windows = chunk_document(document, "sliding_window", ChunkOptions(40))
+    assert len(windows) > 3
+    assert not any(c.prefix for c in windows)
+    assert all(c.prefix == "```python\n" for c in chunk_document(document, "markdown_heading", ChunkOptions(40))[1:])
