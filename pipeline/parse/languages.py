@@ -76,11 +76,20 @@ SEPARATORS = {
 the language whose keywords are most like its own."""
 
 
+def hint(name: str) -> str:
+    """All of a file name that parsing depends on: two names with the same hint give the same document."""
+    own = name.rpartition("/")[2].lower()
+    if own in LANGUAGE_OF_NAME:
+        return own
+    stem, dot, ending = own.rpartition(".")
+    return ending if dot and stem else ""
+
+
 def language(data: bytes, name: str) -> str:
     """Language of code, by file name, or by the first line's interpreter; empty if unknown."""
-    own = name.rpartition("/")[2].lower()
-    known = LANGUAGE_OF_NAME.get(own, "") or LANGUAGE_OF_EXTENSION.get(own.rpartition(".")[2] if "." in own else "", "")
-    if known == "c" and own.endswith(".h") and _CPP.search(data[:_HEADER_BYTES]):
+    mark = hint(name)
+    known = LANGUAGE_OF_NAME.get(mark, "") or LANGUAGE_OF_EXTENSION.get(mark, "")
+    if mark == "h" and _CPP.search(data[:_HEADER_BYTES]):
         return "cpp"
     return known or _interpreter(data)
 

@@ -12,6 +12,7 @@ from pipeline.errors import RejectedInput
 from pipeline.fingerprint import content_hash, fingerprint
 from pipeline.ledger import Session
 from pipeline.parse import wire
+from pipeline.parse.languages import hint
 from pipeline.ports import SourceStat
 from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
@@ -101,10 +102,8 @@ def parsed(job: Job, row: WorkRow) -> ParsedDocument:
 
 
 def parse_key(job: Job, path: SourcePath, digest: str) -> str:
-    """Memo key: the bytes, the name's ending (a hint for the format) and the parsers."""
-    name = _name(path)
-    ending = name.rpartition(".")[2].lower() if "." in name else ""
-    return fingerprint("parse", digest, ending, job.recipe.parser)
+    """Memo key: the bytes, what of the name hints at the format, and the parsers."""
+    return fingerprint("parse", digest, hint(_name(path)), job.recipe.parser)
 
 
 def _name(path: SourcePath) -> str:

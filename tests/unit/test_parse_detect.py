@@ -8,6 +8,7 @@ import pytest
 from pipeline.errors import RejectedInput
 from pipeline.parse import PARSERS, detect, identity, parse_bytes
 from pipeline.parse.decode import decode
+from pipeline.parse.languages import hint
 
 
 def zipped(*names):
@@ -127,3 +128,32 @@ def test_a_whole_page_is_html_whatever_its_name(name):
 def test_odd_charsets_are_not_used(declared):
     page = f"<meta charset={declared}><p>caf".encode() + b"\xe9</p>"
     assert "caf\u00e9" in parse_bytes(page, "a.html").text
+
+
+NAMES = (
+    "a.md",
+    "b/c.MD",
+    "Makefile",
+    "x/makefile",
+    "CMakeLists.txt",
+    "notes.txt",
+    ".py",
+    "a.py",
+    "py",
+    "a.h",
+    "a.json",
+    "a.jsonl",
+    "a",
+)
+
+
+@pytest.mark.parametrize(
+    "data", [b"set(x 1)\n\nadd(y)\n", b'{"a": 1}\n{"a": 2}\n', b"class A {\n};\n", b"# T\n\nx,y\n1,2\n"]
+)
+def test_the_hint_is_all_of_a_name_that_counts(data):
+    """What the memo knows a parsed document by: equal bytes and hints, equal documents."""
+    by_hint = {}
+    for name in NAMES:
+        document = parse_bytes(data, name)
+        assert by_hint.setdefault(hint(name), document) == document, name
+    assert hint("CMakeLists.txt") != hint("notes.txt")
