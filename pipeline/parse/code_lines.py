@@ -28,7 +28,7 @@ def blocks(text: str, language: str) -> tuple[Block, ...]:
     for row, line in enumerate(lines.lines):
         if row and lines.follows_blank(row) and not lines.is_blank(row) and not _CLOSER.match(line):
             depths.setdefault(lines.starts[row], base + (line[0] in " \t"))
-    cuts = sorted((at, depth) for at, depth in depths.items() if at)
+    cuts = sorted((at, depth) for at, depth in depths.items() if 0 < at < len(text))
     return (Block("code", 0, len(text), cuts=tuple(at for at, _ in cuts), depths=tuple(depth for _, depth in cuts)),)
 
 

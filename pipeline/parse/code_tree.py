@@ -170,7 +170,7 @@ class _Walk:
 
     def cut(self, row: int, depth: int) -> None:
         at = self.lines.starts[row]
-        if at:
+        if 0 < at < self.lines.starts[-1]:  # a tree may put an empty node behind the last line
             self.cuts[at] = min(depth, DEPTH_MAX, self.cuts.get(at, DEPTH_MAX))
 
     def children(self, node: Node) -> Iterator[Node]:

@@ -32,6 +32,30 @@ _NO_CHARSETS = frozenset(
     )
 )
 """Codecs of the language that are no character sets, or that let bytes spell other characters than they show."""
+_SAID_FOR_WINDOWS = frozenset(("ascii", "iso8859-1"))
+"""What is declared where Windows-1252 is meant, as browsers have it."""
+_GUESSED = (
+    "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "mac_roman", "cp850",
+    "cp437", "cp866", "cp932", "euc_jp", "gb18030", "big5hkscs", "cp949", "tis_620", "mac_cyrillic",
+)  # fmt: skip
+"""Encodings besides Windows-1252 that files are in. Of all others short texts look like one by accident."""
+_CAPITALS = r"\xc0-\xcf\xd1-\xd6\xd8-\xdc\u0152"
+_LETTERS = rf"{_CAPITALS}\xdf-\xef\xf1-\xf6\xf8-\xfc\xff\u0153"
+_SIGNS = r"\xa1-\xa3\xa5\xa7\xa9-\xab\xae\xb0-\xb6\xb9-\xbf\xd7\xf7\u201a\u201c-\u201e\u2022\u2039\u203a\u20ac\u2122"
+_NOT_WESTERN = re.compile(
+    rf"[^\x00-\x7f\xa0\xad\xb7\u2013\u2014\u2018\u2019\u2026{_LETTERS}{_SIGNS}]"
+    rf"|[{_LETTERS}]{{3}}"
+    rf"|[a-zA-Z{_LETTERS}][{_SIGNS}][a-zA-Z{_LETTERS}]"
+    rf"|[a-z][{_CAPITALS}][a-z]"
+    rf"|\xf5(?!e)"
+)
+"""What Windows-1252 doesn't hold in the languages that it was made for: other letters, many accents in a row, signs
+and capitals inside words, an õ in other words than Portuguese ones."""
+_ODD_SHARE = 50
+"""Of so many characters that aren't ASCII one may be odd: a foreign name."""
+_DAMAGE = 4
+"""So many characters beyond ASCII for each bad byte make a text damaged UTF-8."""
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -74,18 +98,44 @@ def _decode(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
         return data.decode(wide or "utf-8"), (f"no byte order mark; read as {wide}",) if wide else ()
     except UnicodeDecodeError:
         pass
-    if declared and declared.lower().replace("-", "_") not in _NO_CHARSETS:
+    if text := _damaged(data):
+        places = text.count("\ufffd")
+        return text, (f"not UTF-8 in {places} place{'' if places == 1 else 's'}, marked with \ufffd",)
+    for codec in _declared(declared):
         try:
-            return data.decode(declared), (f"read as {declared}, as the document declares",)
+            return data.decode(codec), (f"read as {declared}, as the document declares",)
         except (UnicodeError, LookupError, ValueError):
-            pass
+            continue
     return _guess(data)
+
+
+def _damaged(data: bytes) -> str:
+    """UTF-8 with few bad bytes, each as U+FFFD; empty for other bytes, among which hardly any form its characters."""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    good = len(text) - bad - sum(map(str.isascii, text)) if bad * _DAMAGE <= len(text) else 0
+    return text if good >= bad * _DAMAGE else ""
+
+
+def _declared(name: str) -> tuple[str, ...]:
+    """Codecs to try for a declared encoding, the likeliest first."""
+    if not name or name.lower().replace("-", "_") in _NO_CHARSETS:
+        return ()
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return ()
+    return ("cp1252", name) if known in _SAID_FOR_WINDOWS else (name,)
 
 
 def _guess(data: bytes) -> tuple[str, tuple[str, ...]]:
     encoding = _legacy(data)
     if not encoding:
-        raise RejectedInput("undecodable", "isn't text in any encoding that could be recognised")
+        raise RejectedInput(
+            "undecodable",
+            "isn't text in any encoding that could be recognised",
+            remedy="Save it as UTF-8, or ignore it.",
+        )
     text = data.decode(encoding, "replace")
     return text, (f"not UTF-8; read as {encoding}",)
 
@@ -105,14 +155,39 @@ def _wide(data: bytes) -> str:
 
 
 def _legacy(data: bytes) -> str:
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - 0.1 CPU s that most runs never need
-
+    """The old encoding that a text is likely in; empty for what is no text."""
     if data.count(0) > len(data) // 100:
         return ""  # text in a single-byte encoding holds no NULs; this is binary
-    best = from_bytes(data[:GUESS_BYTES_MAX]).best()
-    if best is None or best.encoding in {"utf_16", "utf_32"}:
-        # cp1252 reads nearly everything; take it only when control bytes are rare.
-        controls = sum(data[:GUESS_BYTES_MAX].count(b) for b in range(32) if b not in {9, 10, 12, 13, 27})
-        return "cp1252" if controls * 100 < len(data[:GUESS_BYTES_MAX]) else ""
+    sample = _sample(data)
+    # cp1252 reads nearly everything; take it only when control bytes are rare.
+    controls = sum(sample.count(b) for b in range(32) if b not in {9, 10, 12, 13, 27})
+    is_text = controls * 100 < len(sample)
+    if is_text and _is_western(sample):
+        return "cp1252"
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - 0.1 CPU s that most runs never need
+
+    best = from_bytes(sample, cp_isolation=list(_GUESSED)).best()
+    if best is None:
+        return "cp1252" if is_text else ""
     encoding: str = best.encoding
     return encoding
+
+
+def _sample(data: bytes) -> bytes:
+    """The part to guess from: it begins with the line of the first byte that isn't ASCII."""
+    odd = _NOT_ASCII.search(data)
+    at = odd.start() if odd else 0
+    start = max(data.rfind(b"\n", 0, at) + 1, at - GUESS_BYTES_MAX // 2)
+    return data[start : start + GUESS_BYTES_MAX]
+
+
+def _is_western(sample: bytes) -> bool:
+    """Whether the bytes read well in Windows-1252.
+
+    Guessing by statistics takes short texts in it for Central European ones, or for worse.
+    """
+    try:
+        text = sample.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    return sum(1 for _ in _NOT_WESTERN.finditer(text)) * _ODD_SHARE <= len(_NOT_ASCII.findall(sample))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pipeline.parse import html_metadata
 from pipeline.parse.decode import clean, decode
 from pipeline.parse.html_dom import Element, tree
 from pipeline.parse.markdown_inline import without_payloads
-from pipeline.parse.metadata import Entries, describe
 from pipeline.types import Block, BlockKind, ParsedDocument
 
 _GONE = frozenset(
@@ -25,26 +25,28 @@ _INLINE = frozenset(
     )
 )  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_STRUCTURED = frozenset((*_HEADINGS, "table", "pre", "section", "article"))
+_SECTIONS = frozenset((*_HEADINGS, "section", "article"))
+_STRUCTURED = _SECTIONS | {"table", "pre"}
 """What a list item or a cell may hold that makes its list or table a means of layout."""
-_META = {
-    **dict.fromkeys(("description", "og:description", "twitter:description", "dc.description"), "description"),
-    **dict.fromkeys(("dcterms.description",), "description"),
-    **dict.fromkeys(("author", "article:author", "dc.creator", "dcterms.creator"), "author"),
-    **dict.fromkeys(("keywords", "article:tag", "dc.subject", "dcterms.subject"), "keywords"),
-    **dict.fromkeys(("dc.date", "dc.date.created", "dcterms.created", "date", "datecreated"), "created"),
-    **dict.fromkeys(("article:published_time", "datepublished", "dc.date.issued", "dcterms.issued"), "published"),
-    **dict.fromkeys(("article:modified_time", "og:updated_time", "last-modified", "datemodified"), "modified"),
-    **dict.fromkeys(("dc.date.modified", "dcterms.modified"), "modified"),
-    **dict.fromkeys(("og:title", "dc.title", "dcterms.title"), "title"),
-    **dict.fromkeys(("language", "content-language", "dc.language", "dcterms.language"), "language"),
-    "og:url": "url",
-}
-"""What pages call the standard fields, in `name`, `property`, `itemprop` or `http-equiv`."""
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{2,40})", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _BREAK = "\x01"
 """Stands for <br> until white space has been collapsed."""
+_POWER = "\x02"
+"""Stands before <sup> until it's known what it follows."""
+_IS_POWER = re.compile(rf"(?<=\d){_POWER}(?=[-+\u2212]?\d)")
+_UNSEEN = dict.fromkeys(map(ord, "\xad\u2060\ufeff"))
+"""Soft hyphens and word joiners: nobody sees them, and no search finds a word through them."""
+_WORD = re.compile(r"\w")
+_CODE_MARKS = re.compile(r"`([^`]+)`")
+_NUMBERING = frozenset(("lineno", "linenos", "linenodiv", "gutter"))
+"""Classes of the numbers beside lines of code; gone where there is nothing but numbers in them."""
+_NOT_NUMBERS = re.compile(r"[^\d\s]")
+_CELLS_MAX = 1_000
+"""Columns to which cells that span several fill up a row."""
+_DIGITS_MAX = 6
+_BLANKS_MAX = 20_000
+"""Blank cells of one table that spans may make."""
 _DISPLAY_NONE = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
 
@@ -53,11 +55,11 @@ def parse(data: bytes, name: str) -> ParsedDocument:
     del name
     declared = _CHARSET.search(data[:4096])
     text, warnings = decode(data, declared.group(1).decode("ascii") if declared else "")
-    root = tree(without_payloads(_without_comments(text.replace(_BREAK, " "))))
+    root = tree(without_payloads(_without_comments(text.replace(_BREAK, " ").replace(_POWER, " "))))
     writer = _Writer()
     writer.walk(root)
     writer.flush()
-    metadata = _metadata(root)
+    metadata = html_metadata.read(root)
     first = next((block.title for block in writer.blocks if block.kind == "heading"), "")
     title = next((str(value) for key, value in metadata if key == "title"), first)
     return ParsedDocument(
@@ -89,6 +91,8 @@ class _Writer:
         self.blocks: list[Block] = []
         self.waiting: list[str] = []
         self.length = 0
+        self.marker = ""
+        """Bullet or number of the list item whose first paragraph is to come."""
 
     def walk(self, element: Element) -> None:
         for child in element.children:
@@ -105,9 +109,10 @@ class _Writer:
             self.waiting.append(_inline(element))
         elif tag in _HEADINGS:
             self.flush()
-            title = _flat(element)
-            if title:
-                self.add("heading", f"{'#' * _HEADINGS[tag]} {title}", level=_HEADINGS[tag], title=title)
+            text = _heading(element)
+            if text:
+                title = _CODE_MARKS.sub(r"\1", text)
+                self.add("heading", f"{'#' * _HEADINGS[tag]} {text}", level=_HEADINGS[tag], title=title)
         elif tag == "pre":
             self.flush()
             self.code(element)
@@ -117,18 +122,28 @@ class _Writer:
         elif tag in {"ul", "ol"} and not _holds(element, _STRUCTURED):
             self.flush()
             self.list(element)
+        elif tag in {"ul", "ol"} and not _holds(element, _SECTIONS):
+            self.flush()
+            self.walk_items(element)
         else:
             self.flush()
             self.walk(element)
             self.flush()
 
+    def walk_items(self, element: Element) -> None:
+        """A list whose items hold code or tables: the first paragraph of each has its bullet or number."""
+        for item, marker in _marked(element):
+            self.marker = marker
+            self.element(item)
+            self.marker = ""
+
     def flush(self) -> None:
         """Make a paragraph of the waiting text."""
-        lines = (" ".join(line.split()) for line in "".join(self.waiting).split(_BREAK))
+        lines = (" ".join(line.split()) for line in _seen("".join(self.waiting)).split(_BREAK))
         text = "\n".join(line for line in lines if line)
         self.waiting.clear()
         if text:
-            self.add("paragraph", text)
+            self.add("paragraph", self.marker + text)
 
     def add(
         self,
@@ -141,6 +156,7 @@ class _Writer:
         header: int = 0,
     ) -> None:
         """Append a block; `cuts` and `header` count from its start."""
+        self.marker = ""
         start = self.length
         end = start + len(text) + 1
         at = tuple(start + cut for cut in cuts)
@@ -158,8 +174,7 @@ class _Writer:
         caption = next((c for c in element.children if isinstance(c, Element) and c.tag == "caption"), None)
         if caption is not None and (text := _flat(caption)):
             self.add("paragraph", text)
-        rows = [(row, [_flat(cell).replace("|", "\\|") for cell in _cells(row)]) for row in _rows(element)]
-        rows = [(row, cells) for row, cells in rows if any(cells)]
+        rows = [(row, cells) for row, cells in _grid(element) if any(cells)]
         lines = [f"| {' | '.join(cells)} |" for _, cells in rows]
         if not lines:
             return
@@ -187,7 +202,15 @@ class _Writer:
 def _is_gone(element: Element) -> bool:
     if element.tag in _GONE or "hidden" in element.attributes:
         return True
-    style = element.attributes.get("style", "")
+    attributes = element.attributes
+    if attributes.get("role") == "navigation" or (element.tag == "dialog" and "open" not in attributes):
+        return True
+    classes = attributes.get("class", "").split()
+    if "mw-editsection" in classes:  # a link beside every heading of a wiki
+        return True
+    if not _NUMBERING.isdisjoint(classes) and not _NOT_NUMBERS.search(_raw(element)):
+        return True
+    style = attributes.get("style", "")
     return bool(style) and _DISPLAY_NONE.search(style) is not None
 
 
@@ -204,7 +227,10 @@ def _is_layout(table: Element) -> bool:
     """A table that arranges the page rather than data."""
     if table.attributes.get("role") in {"presentation", "none"}:
         return True
-    return _holds(table, frozenset(_HEADINGS)) or all(len(list(_cells(row))) < 2 for row in _rows(table))  # noqa: PLR2004
+    rows = [len(list(_cells(row))) for row in _rows(table)]
+    if all(cells < 2 for cells in rows):  # noqa: PLR2004 - one column
+        return True
+    return _holds(table, frozenset(_HEADINGS)) or (len(rows) == 1 and _holds(table, frozenset(("pre",))))
 
 
 def _inline(element: Element) -> str:
@@ -220,11 +246,32 @@ def _inline(element: Element) -> str:
     text = "".join(parts)
     if tag == "code" and text.strip() and "`" not in text:
         return f"`{text}`"
+    if tag == "sup" and not _holds(element, frozenset(("a",))):
+        return _POWER + text  # without a link it's no note
     return text if tag in _INLINE else f" {text} "
 
 
 def _flat(element: Element) -> str:
-    return " ".join("".join(_inline(element)).replace(_BREAK, " ").split())
+    return " ".join(_seen(_inline(element)).replace(_BREAK, " ").split())
+
+
+def _seen(text: str) -> str:
+    """Inline text as it's read: powers of numbers are told from their digits."""
+    if _POWER in text:
+        text = _IS_POWER.sub("^", text).replace(_POWER, "")
+    return text if text.isascii() else text.translate(_UNSEEN)
+
+
+def _heading(element: Element) -> str:
+    """A heading's text without the sign that links to itself."""
+    own = [child for child in element.children if isinstance(child, str) or not _is_anchor(child)]
+    return _flat(Element(element.tag, {}, own))
+
+
+def _is_anchor(element: Element) -> bool:
+    if element.tag != "a" or not element.attributes.get("href", "").startswith("#"):
+        return False
+    return _WORD.search(_flat(element)) is None
 
 
 def _raw(element: Element) -> str:
@@ -245,75 +292,59 @@ def _rows(table: Element) -> Iterator[Element]:
             yield from (row for row in _elements(child) if row.tag == "tr")
 
 
+def _grid(table: Element) -> Iterator[tuple[Element, list[str]]]:
+    """Rows with the texts of their cells, each in its column; one that spans several stands in the first of them."""
+    covered: dict[int, int] = {}
+    blanks = _BLANKS_MAX
+    for number, row in enumerate(_rows(table)):
+        line: list[str] = []
+        for cell in _cells(row):
+            while covered.get(len(line), 0) > number and blanks:
+                line.append("")
+                blanks -= 1
+            wide = min(_number(cell, "colspan"), max(1, _CELLS_MAX - len(line)), blanks + 1)
+            down = number + _number(cell, "rowspan")
+            covered.update((len(line) + i, down) for i in range(wide if down > number + 1 else 0))
+            line += [_flat(cell).replace("|", "\\|"), *([""] * (wide - 1))]
+            blanks -= wide - 1
+        yield row, line
+
+
+def _number(element: Element, name: str, least: int = 1) -> int:
+    """A small number among the attributes."""
+    value = element.attributes.get(name, "").strip()
+    return max(least, int(value)) if value.isascii() and value.isdecimal() and len(value) <= _DIGITS_MAX else 1
+
+
 def _cells(row: Element) -> Iterator[Element]:
     return (cell for cell in _elements(row) if cell.tag in {"td", "th"})
 
 
 def _items(element: Element, depth: int) -> Iterator[tuple[int, str]]:
     """Lines of a list with their depth; lists inside an item follow it."""
-    number = 0
-    for item in _elements(element):
+    for item, marker in _marked(element):
         if item.tag in {"ul", "ol"}:
             yield from _items(item, depth + 1)
             continue
-        number += 1
         inner = [child for child in _elements(item) if child.tag in {"ul", "ol"}]
         own = Element(item.tag, {}, [c for c in item.children if isinstance(c, str) or c.tag not in {"ul", "ol"}])
         text = _flat(own)
         if text:
-            yield depth, f"{'  ' * depth}{f'{number}.' if element.tag == 'ol' else '-'} {text}"
+            yield depth, f"{'  ' * depth}{marker}{text}"
         for nested in inner:
             yield from _items(nested, depth + 1)
 
 
-def _metadata(root: Element) -> Entries:
-    """The standard fields of what the page says about itself; what its own elements say goes before <meta>."""
-    own: dict[str, list[str]] = {}
-    meta: dict[str, list[str]] = {}
-    for element in _head(root):
-        attributes = element.attributes
-        if element.tag == "title":
-            own.setdefault("title", []).append(_raw(element))
-        elif element.tag == "html":
-            own.setdefault("language", []).append(attributes.get("lang", "") or attributes.get("xml:lang", ""))
-        elif element.tag == "link" and attributes.get("rel", "").lower() == "canonical":
-            own.setdefault("url", []).append(attributes.get("href", ""))
-        elif element.tag == "meta":
-            names = (attributes.get(key, "") for key in ("name", "property", "itemprop", "http-equiv"))
-            key = next((_META[name.lower()] for name in names if name.lower() in _META), "")
-            meta.setdefault(key, []).append(attributes.get("content", ""))
-    for key, moment in _times(root):
-        meta.setdefault(key, []).append(moment)
-    found: dict[object, object] = {}
-    for key, values in [*own.items(), *meta.items()]:
-        pieces = (piece for value in values for piece in (value.split(",") if key == "keywords" else (value,)))
-        texts = list(dict.fromkeys(text for piece in pieces if (text := " ".join(clean(piece).split()))))
-        if key == "author":
-            texts = [text for text in texts if "://" not in text]  # a profile's address is no name
-        if key and texts:
-            found.setdefault(key, texts if key == "keywords" or (key == "author" and len(texts) > 1) else texts[0])
-    return describe(found)
-
-
-def _times(root: Element) -> Iterator[tuple[str, str]]:
-    """What <time> elements say of the page itself; all others speak of something in it."""
-    ahead: list[Element | str] = [root]
-    while ahead:
-        element = ahead.pop()
-        if isinstance(element, str):
+def _marked(element: Element) -> Iterator[tuple[Element, str]]:
+    """What a list holds, each with its bullet or number; lists and text that stand right in it have none."""
+    number = _number(element, "start", 0)
+    for child in element.children:
+        item = Element("", {}, [child]) if isinstance(child, str) else child
+        if not item.tag or item.tag in {"ul", "ol"}:
+            yield item, ""
             continue
-        if element.tag == "time":
-            role = _META.get(element.attributes.get("itemprop", "").lower(), "")
-            role = "published" if "pubdate" in element.attributes else role
-            if role and (moment := element.attributes.get("datetime", "")):
-                yield role, moment
-        ahead += reversed(element.children)
-
-
-def _head(root: Element) -> Iterator[Element]:
-    """Elements that may describe the page: the root's, the head's, and stray ones beside them."""
-    for child in root.children:
-        if isinstance(child, Element):
-            yield child
-            if child.tag in {"html", "head", "body"}:
-                yield from _head(child)
+        if _is_gone(item):
+            continue
+        number = _number(item, "value", 0) if "value" in item.attributes else number
+        yield item, f"{number}. " if element.tag == "ol" else "- "
+        number += 1

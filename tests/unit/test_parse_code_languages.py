@@ -148,3 +148,11 @@ def test_deep_nesting_ends():
     for text, name in (("(" * 50_000, "a.py"), ("[\n" * 20_000, "a.json"), ("a:\n" + " b:\n" * 5000, "a.yaml")):
         document = parse_bytes(text.encode(), name)
         assert chunk_document(document, "code", ChunkOptions(400))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_cuts_stand_inside_the_text(name):
+    """Some trees end in an empty node behind the last line."""
+    for text in (SOURCES[name], SOURCES[name].rstrip("\n"), SOURCES[name] + "\n\n}", SOURCES[name][:-9] + "\n"):
+        (block,) = parse_bytes(text.encode(), name).blocks
+        assert all(block.start < cut < block.end for cut in block.cuts)

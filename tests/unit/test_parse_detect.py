@@ -92,6 +92,53 @@ def test_encodings(data, text):
     assert decode(data)[0] == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Caf\u00e9 \u2013 \u201cquoted\u201d text\n\nSecond par \u20ac5\n",
+        "\u00dcberschrift: sch\u00f6ne Gr\u00fc\u00dfe aus K\u00f6ln, Stra\u00dfe 5\n",
+        "Le caf\u00e9 \u00e9tait tr\u00e8s bon \u2014 l\u2019\u00e9t\u00e9 dernier.",
+        "El ni\u00f1o comi\u00f3 pi\u00f1as. \u00bfQu\u00e9?",
+        "S\u00e3o Paulo \u00e9 uma cidade; as condi\u00e7\u00f5es.",
+        "Preis: 5 \u20ac",
+        "\u00bd cup of sugar \u00d7 3, 20\u00b0C, m\u00b2",
+    ],
+)
+def test_short_western_texts(text):
+    """Statistics would take them for Central European or Cyrillic ones."""
+    assert decode(text.encode("cp1252")) == (text, ("not UTF-8; read as cp1252",))
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Za\u017c\u00f3\u0142\u0107 g\u0119\u015bl\u0105 ja\u017a\u0144. Prosz\u0119 wys\u0142a\u0107 faktur\u0119.", "cp1250"),
+        ("\u041f\u0440\u0438\u0432\u0435\u0442, \u043a\u0430\u043a \u0434\u0435\u043b\u0430? \u042d\u0442\u043e \u043f\u0440\u043e\u0441\u0442\u043e\u0439 \u0442\u0435\u043a\u0441\u0442.", "koi8_r"),
+        ("\u3053\u308c\u306f\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8\u3067\u3059\u3002\u6f22\u5b57\u3082\u3042\u308a\u307e\u3059\u3002", "cp932"),
+    ],
+)  # fmt: skip
+def test_other_old_encodings(text, encoding):
+    assert decode(text.encode(encoding))[0] == text
+
+
+def test_old_encodings_show_late():
+    """The first character that isn't ASCII may stand far behind what is looked at."""
+    text = "plain line\n" * 20_000 + "Gr\u00f6\u00dfe\n"
+    assert decode(text.encode("cp1252"))[0] == text
+
+
+def test_damaged_utf8_stays_utf8():
+    """One bad byte doesn't make all other characters those of an old encoding."""
+    text, warnings = decode("Gr\u00f6\u00dfe und \u00c4nderung\n".encode() * 5 + b"caf\xe9\n")
+    assert text == "Gr\u00f6\u00dfe und \u00c4nderung\n" * 5 + "caf\ufffd\n"
+    assert warnings == ("not UTF-8 in 1 place, marked with \ufffd",)
+
+
+@pytest.mark.parametrize("declared", ["iso-8859-1", "latin1", "us-ascii"])
+def test_latin_1_is_windows_1252(declared):
+    assert decode(b"a\xf1o \x80", declared)[0] == "a\u00f1o \u20ac"
+
+
 def test_guesses_and_nuls_are_told():
     assert decode("Größe und Änderung für später".encode("cp1252"))[1]
     text, warnings = decode(b"a\x00b")
