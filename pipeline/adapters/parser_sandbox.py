@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Condition
@@ -22,6 +22,7 @@ from typing import IO
 import pipeline
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.parse import identity, wire
+from pipeline.parse.languages import GRAMMARS, WITHOUT_GRAMMAR, language
 from pipeline.types import ParsedDocument
 
 _BOOT = "import sys, importlib; sys.path += sys.argv[1].split(chr(0x1f)); importlib.import_module(sys.argv[2]).main(sys.argv[3])"
@@ -34,6 +35,8 @@ _ALARM_SPARE_SECONDS = 10
 """The child's own alarm comes this much after the parent's deadline; it matters only when the parent is dead."""
 _UNSOUND = frozenset(("parse_crashed", "parse_memory", "parse_output", "parse_timeout"))
 """Refusals after which a child isn't used again."""
+_NO_GRAMMAR = frozenset(("parse_crashed", "parse_memory", "parse_timeout"))
+"""Refusals of code after which it's read without its grammar."""
 _END_SECONDS = 5.0
 """How long an ended child may take to be gone before it's killed."""
 
@@ -93,7 +96,24 @@ class SandboxedParser:
         """See `ports.Parser.parse`.
 
         Further codes: `parse_timeout`, `parse_memory`, `parse_crashed`, `parse_output`, `parse_failed`.
+
+        Code that its grammar can't take is cut by its lines instead, with a warning: broken code can cost a grammar
+        time without end, and it's still text.
         """
+        try:
+            return self._parse(data, name)
+        except RejectedInput as error:
+            spoken = language(data, name)
+            if error.code not in _NO_GRAMMAR or spoken not in GRAMMARS:
+                raise
+            try:
+                document = self._parse(data, f"{name}.{WITHOUT_GRAMMAR}")
+            except RejectedInput:
+                raise error from None
+            told = f"cut by its lines, as its syntax could not be read: {error.message}"
+            return replace(document, language=spoken, warnings=(*document.warnings, told))
+
+    def _parse(self, data: bytes, name: str) -> ParsedDocument:
         try:
             return self._parse_once(data, name, fresh=False)
         except _DiedWarm:

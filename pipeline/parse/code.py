@@ -10,7 +10,6 @@ from pipeline.parse.languages import GRAMMARS, language
 from pipeline.parse.markdown_inline import without_payloads
 from pipeline.types import ParsedDocument
 
-
 _DECLARED = re.compile(rb"(?:encoding\s*=\s*[\"']|coding[:=]\s*)([\w.-]{2,40})")
 """The encoding that XML, or a comment at the start of Python, Ruby and others, names."""
 _DECLARED_BYTES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import RejectedInput
-from pipeline.parse.languages import language
+from pipeline.parse.languages import WITHOUT_GRAMMAR, language
 from pipeline.parse.mail.mime import looks_like_mail, looks_like_mailbox
 from pipeline.parse.office.containers import REMEDIES, ZIP_MARKS, office_kind, zip_looks_like
 
@@ -65,6 +65,7 @@ KIND_OF_EXTENSION = {
     **dict.fromkeys(("eml", "mht", "mhtml"), "eml"),
     **dict.fromkeys(("json", "jsonl", "ndjson", "geojson", "topojson", "jsonld", "har", "webmanifest"), "json"),
     "ipynb": "notebook",
+    WITHOUT_GRAMMAR: "code",
 }
 
 

@@ -76,6 +76,10 @@ SEPARATORS = {
 the language whose keywords are most like its own."""
 
 
+WITHOUT_GRAMMAR = "code"
+"""The ending under which a file is code of no language in particular."""
+
+
 def hint(name: str) -> str:
     """All of a file name that parsing depends on: two names with the same hint give the same document."""
     own = name.rpartition("/")[2].lower()

@@ -233,3 +233,18 @@ def test_child_ends_with_its_parent():
     while Path(f"/proc/{child}/exe").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_code_that_its_grammar_cannot_take_is_cut_by_its_lines():
+    """Lines that may mean many things cost this grammar twice the time each; the text is found all the same."""
+    text = "{e\n'}\n" + "#include <a>\n" * 60 + "`\n\nfun main() {\n  say(1)\n}\n"
+    parser = SandboxedParser(SandboxLimits(wall_seconds=30, cpu_seconds=1))
+    try:
+        document = parser.parse(text.encode(), "a.kt")
+        with pytest.raises(RejectedInput) as error:
+            parser.parse(b"\x89PNG\r\n\x1a\n", "a.kt")
+    finally:
+        parser.close()
+    assert (document.kind, document.language, document.text) == ("code", "kotlin", text)
+    assert "a.kt took more than" in document.warnings[-1]
+    assert error.value.code == "unsupported"

@@ -24,7 +24,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent)]
 
 from generate import source
-from soundness import EXTENSIONS, STRATEGIES, judge
+from soundness import EXTENSIONS, STRATEGIES, check_chunks, check_document, judge
 
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
 from pipeline.chunk import ChunkOptions
@@ -73,12 +73,16 @@ def fenced(seed: int, number: int, extension: str) -> str:
     data = source(Random(f"{seed}/{number}/{extension}"), extension)
     parser = SandboxedParser(SandboxLimits(wall_seconds=SOURCE_SECONDS, cpu_seconds=SOURCE_SECONDS // 2))
     try:
-        parser.parse(data, f"a.{extension}")
+        document = parser.parse(data, f"a.{extension}")
+        check_document(document)
+        check_chunks(document, "code", ChunkOptions(64))
     except RejectedInput as error:
         return f"{error.code} (native code)"
+    except AssertionError:
+        return f"FINDING seed={seed} number={number} extension={extension!r}\n{traceback.format_exc()}"
     finally:
         parser.close()
-    return f"FINDING seed={seed} number={number} extension={extension!r} hangs or died outside the sandbox only"
+    return "cut by lines, as the grammar hung"
 
 
 def main() -> int:
