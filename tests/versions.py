@@ -47,7 +47,7 @@ def passages(path: str, revision: Revision) -> tuple[tuple[str, str, int], ...]:
     document = parse_bytes(data, path)
     chunks = chunk_document(document, c.strategy, ChunkOptions(c.target_size, c.overlap, c.respect_sections))
     facts = DocumentFacts(SourcePath(path), document.title, document.metadata)
-    drafts = draft_records(SLUG, facts, chunks, recipe="", context_tokens=64)
+    drafts = draft_records(SLUG, [(facts, chunks)], recipe="", context_tokens=64)
     return tuple((path, str(d.metadata["text"]), d.position) for d in drafts)
 
 

@@ -57,6 +57,8 @@ _TRANSPARENT = frozenset(
     )
 )  # fmt: skip
 """Nodes that only hold items; where one begins a line, its first item does."""
+_ITEMS_IN = {"hcl": frozenset(("block",)), "yaml": frozenset(("document",))}
+"""Those that are items in one language: HCL's blocks have names, and YAML keeps several documents in one file."""
 _CONTINUES = frozenset(
     (
         "else_clause", "elif_clause", "except_clause", "except_group_clause", "finally_clause", "catch_clause",
@@ -74,10 +76,17 @@ _LEADS = frozenset(
         "marker_annotation",
         "modifiers",
         "access_specifier",
+        "preproc_region",
     )
 )
 _OPAQUE = re.compile("comment|parameter|string|heredoc|char_data|CharData|raw_text|regex|text", re.IGNORECASE)
 """Nodes in which no place is better than another."""
+_LINKAGE = re.compile(
+    r"""^([ \t]*\#[ \t]*if(?:def[ \t]+|[ \t]+defined[ \t]*\(?[ \t]*)__cplusplus\b[^\n]*\n\s*)"""
+    r"""(extern[ \t]+"C(?:\+\+)?"[ \t]*\{|\})(?=[^\n]*\s*^[ \t]*\#[ \t]*endif\b)""",
+    re.MULTILINE,
+)
+"""The brackets that headers put around their declarations for C++ alone, each between conditions of its own."""
 _NAME_CHILDREN = ("object_reference", "dotted_key", "bare_key", "quoted_key", "selectors")
 _IN_DECLARATOR = ("declarator", "name")
 
@@ -85,12 +94,19 @@ _IN_DECLARATOR = ("declarator", "name")
 def blocks_and_symbols(text: str, language: str) -> tuple[tuple[Block, ...], tuple[Symbol, ...]]:
     """One block over the whole text with every cut, and what the code defines. Broken code gets what its tree has."""
     lines = Lines(text)
-    # What HCL calls a block has a name; in other grammars it only holds statements.
-    walk = _Walk(lines, transparent=_TRANSPARENT - {"block"} if language == "hcl" else _TRANSPARENT)
-    walk.run(_parser(language).parse(text.encode("utf-8")).root_node)
+    walk = _Walk(lines, transparent=_TRANSPARENT - _ITEMS_IN.get(language, frozenset()))
+    walk.run(_parser(language).parse(_readable(text, language).encode("utf-8")).root_node)
     cuts = sorted(walk.cuts.items())
     block = Block("code", 0, len(text), cuts=tuple(at for at, _ in cuts), depths=tuple(depth for _, depth in cuts))
     return (block,), tuple(_nested(sorted(walk.symbols, key=lambda s: (s.start, -s.end))))
+
+
+def _readable(text: str, language: str) -> str:
+    """The text without what keeps a grammar from seeing the structure, every character in its place."""
+    if language not in {"c", "cpp"} or "__cplusplus" not in text:
+        return text
+    # To a grammar the bracket that one condition opens is never closed by the one in another.
+    return _LINKAGE.sub(lambda match: match.group(1) + " " * len(match.group(2)), text)
 
 
 @cache

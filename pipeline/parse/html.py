@@ -208,10 +208,22 @@ def _is_gone(element: Element) -> bool:
     classes = attributes.get("class", "").split()
     if "mw-editsection" in classes:  # a link beside every heading of a wiki
         return True
-    if not _NUMBERING.isdisjoint(classes) and not _NOT_NUMBERS.search(_raw(element)):
+    if not _NUMBERING.isdisjoint(classes) and _holds_numbers(element):
         return True
     style = attributes.get("style", "")
     return bool(style) and _DISPLAY_NONE.search(style) is not None
+
+
+def _holds_numbers(element: Element) -> bool:
+    """Whether there is no text but numbers; all of it counts, so that this asks nothing of what is inside."""
+    ahead: list[Element | str] = [element]
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, Element):
+            ahead += one.children
+        elif _NOT_NUMBERS.search(one):
+            return False
+    return True
 
 
 def _elements(element: Element) -> Iterator[Element]:
@@ -295,7 +307,7 @@ def _rows(table: Element) -> Iterator[Element]:
 def _grid(table: Element) -> Iterator[tuple[Element, list[str]]]:
     """Rows with the texts of their cells, each in its column; one that spans several stands in the first of them."""
     covered: dict[int, int] = {}
-    blanks = _BLANKS_MAX
+    blanks, width = _BLANKS_MAX, 0
     for number, row in enumerate(_rows(table)):
         line: list[str] = []
         for cell in _cells(row):
@@ -307,6 +319,9 @@ def _grid(table: Element) -> Iterator[tuple[Element, list[str]]]:
             covered.update((len(line) + i, down) for i in range(wide if down > number + 1 else 0))
             line += [_flat(cell).replace("|", "\\|"), *([""] * (wide - 1))]
             blanks -= wide - 1
+        width = width or len(line)
+        while len(line) > width and not line[-1]:
+            line.pop()  # "all columns" is written as some large number
         yield row, line
 
 

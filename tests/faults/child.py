@@ -69,7 +69,9 @@ def warm() -> None:
         chunks = chunk_document(
             document, chunking.strategy, ChunkOptions(chunking.target_size, 0, chunking.respect_sections)
         )
-        draft_records(SLUG, DocumentFacts(SourcePath(name), "", ()), chunks, recipe="", context_tokens=64)
+        draft_records(
+            SLUG, [(DocumentFacts(SourcePath(name), "", (), "markdown"), chunks)], recipe="", context_tokens=64
+        )
     EMBEDDER.embed(["body"])
     default_recipe({"static": EMBEDDER}, "").encoder().query_terms("body")
     assert threading.active_count() == 1

@@ -139,3 +139,76 @@ def test_marked_sections(odd, after):
     """None of them costs the text around it, whether it's closed or not."""
     document = parse_bytes(f"<p>before</p>{odd}{after}".encode(), "a.html")
     assert "before" in document.text
+
+
+def test_cells_that_span_several_leave_room():
+    """A merged cell stands in the first of its columns, so that what is under a header stays under it."""
+    document = parse(
+        "<table><tr><th rowspan=2>Plan<th colspan=2>Price<tr><th>Month<th>Year"
+        "<tr><td>Pro<td>5<td>50<tr><td>Free<td colspan=99>none</table>"
+    )
+    assert document.text.split("\n")[:5] == [
+        "| Plan | Price |  |",
+        "| --- | --- | --- |",
+        "|  | Month | Year |",
+        "| Pro | 5 | 50 |",
+        "| Free | none |  |",
+    ]
+
+
+def test_spans_cost_little():
+    document = parse("<table><tr>" + "<td rowspan=65534>x" * 1000 + "<tr><td>y" * 5000 + "</table>")
+    assert len(document.text) < 200_000
+
+
+def test_code_with_numbers_beside_it():
+    """Tables that put numbers beside lines are no tables, and the numbers aren't code."""
+    document = parse(
+        "<table class=highlighttable><tr><td class=linenos><div class=linenodiv><pre>1\n2</pre></div></td>"
+        "<td class=code><pre>import os\nprint(1)</pre></td></tr></table>"
+        "<pre><span class=linenos>1</span>x = 1</pre><div class=gutter>12 real words</div>"
+    )
+    assert document.text == "```\nimport os\nprint(1)\n```\n\n```\nx = 1\n```\n\n12 real words\n\n"
+
+
+def test_lists_keep_their_numbers():
+    """Also those that go on from another list, and those whose items hold code."""
+    document = parse(
+        "<ol start=5><li>five<li>six<li value=9>nine</ol><ol><li><p>Run:</p><pre>make</pre><li>Wait</ol>"
+        "<ul>stray<li>a<ul><li>b</ul></ul>"
+    )
+    assert document.text == (
+        "5. five\n6. six\n9. nine\n\n1. Run:\n\n```\nmake\n```\n\n2. Wait\n\nstray\n- a\n  - b\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        'Fees <a class=headerlink href="#fees" title=Permalink>\u00b6</a>',
+        '<a href="#fees">#</a> Fees',
+        "<span>Fees</span><span class=mw-editsection>[<a href=/e>edit</a>]</span>",
+        "<code>Fees</code>",
+        "Fe\u00ades",
+    ],
+)
+def test_titles_are_plain(inside):
+    document = parse(f"<h2>{inside}</h2><p>text")
+    assert [block.title for block in document.blocks if block.kind == "heading"] == ["Fees"]
+
+
+def test_powers_are_no_further_digits():
+    document = parse(
+        "<p>10<sup>6</sup> and 10<sup>-3</sup> m<sup>2</sup>, 1<sup>st</sup>, 5<sup><a href=#n>1</a></sup>"
+    )
+    assert document.text.strip() == "10^6 and 10^-3 m2, 1st, 51"
+
+
+def test_menus_and_closed_dialogs_are_gone():
+    document = parse("<div role=navigation>menu</div><dialog>ask</dialog><dialog open>tell</dialog><p>text")
+    assert document.text == "tell\n\ntext\n\n"
+
+
+def test_nested_line_numbers_cost_little():
+    """What is inside is asked once, not once for each element around it."""
+    assert parse("<div class=lineno>" * 2000 + "1" * 1000 + "x").text.strip() == "1" * 1000 + "x"
