@@ -16,7 +16,7 @@ from functools import lru_cache
 from world import SECTIONS, SLUG, WHOLE, HashEmbedder, World, start, step
 
 from manifests import Manifest
-from pipeline import contexts, curate, publish, search
+from pipeline import contexts, curate, publish, screen, search
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
@@ -47,7 +47,9 @@ def passages(path: str, revision: Revision) -> tuple[tuple[str, str, int], ...]:
     document = parse_bytes(data, path)
     chunks = chunk_document(document, c.strategy, ChunkOptions(c.target_size, c.overlap, c.respect_sections))
     facts = DocumentFacts(SourcePath(path), document.title, document.metadata)
-    drafts = draft_records(SLUG, [(facts, chunks)], recipe="", context_tokens=64)
+    passed, _ = screen.screen(chunks, screen.DEFAULT)
+    kept = [chunk for chunk, good in zip(chunks, passed, strict=True) if good]
+    drafts = draft_records(SLUG, [(facts, kept)], recipe="", context_tokens=64)
     return tuple((path, str(d.metadata["text"]), d.position) for d in drafts)
 
 
