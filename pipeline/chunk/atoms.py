@@ -121,6 +121,15 @@ def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
 
     White space that belongs to a grapheme (a mark stands on it, or a prefix sign before it) stays.
     """
+    if (
+        end - start > 1
+        and text[end - 1] == "\n"
+        and not text[start].isspace()
+        and not text[end - 2].isspace()
+        and ord(text[end - 2]) < PREFIX_SIGNS_FROM
+        and (start == 0 or text[start - 1] == "\n")
+    ):
+        return start, end - 1  # whole lines without blank ones around them, as most are
     stop, piece = end, text[start:end].rstrip()
     if not piece:
         return None

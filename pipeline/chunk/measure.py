@@ -8,6 +8,7 @@ such line starts add up. Only the first and the last line of a span may need enc
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 
 from pipeline import tokens
@@ -20,7 +21,8 @@ class Measure:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts: list[int] = tokens.boundaries(text).tolist()
+        # An array of machine integers: a list of as many objects would take an eighth of chunking's time to make.
+        self.starts = array("q", tokens.boundaries(text).tobytes())
         """Offset at which each token of the whole text starts."""
         self._small: dict[str, int] = {}
         self._last = (0, 0, 0)

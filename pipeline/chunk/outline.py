@@ -45,6 +45,8 @@ class Outline:
         self._headed_starts = [block.start for block in self._headed]
         self._symbol_starts = [symbol.start for symbol in document.symbols]
         self._around = _around(document.symbols)
+        self.repeats = bool(document.header or self._headed)
+        """Whether any chunk of the document can have a prefix."""
         self._prefixes: dict[int, tuple[str, int]] = {}
 
     def prefix(self, start: int) -> tuple[str, int]:
@@ -52,6 +54,8 @@ class Outline:
 
         A prefix that takes more than half of the budget is dropped.
         """
+        if not self.repeats:
+            return "", 0
         if self.document.header:
             return self._sized(-1, self.document.header)
         at = bisect_right(self._headed_starts, start) - 1

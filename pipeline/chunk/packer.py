@@ -211,7 +211,8 @@ class _Packer:
 
     def budget(self, start: int) -> int:
         """Tokens that are left for the text of a chunk from `start`."""
-        return self.options.target_size - self.outline.prefix(start)[1]
+        target = self.options.target_size
+        return target - self.outline.prefix(start)[1] if self.outline.repeats else target
 
     def fits(self, start: int, end: int) -> bool:
         """Whether a chunk of this span keeps within the target."""
