@@ -83,10 +83,13 @@ _OPAQUE = re.compile("comment|parameter|string|heredoc|char_data|CharData|raw_te
 """Nodes in which no place is better than another."""
 _LINKAGE = re.compile(
     r"""^([ \t]*\#[ \t]*if(?:def[ \t]+|[ \t]+defined[ \t]*\(?[ \t]*)__cplusplus\b[^\n]*\n\s*)"""
-    r"""(extern[ \t]+"C(?:\+\+)?"[ \t]*\{|\})(?=[^\n]*\s*^[ \t]*\#[ \t]*endif\b)""",
+    r"""(extern[ \t]+"C(?:\+\+)?"[ \t]*\{|\})(?=[^\n]{0,200}\n(?:[ \t]*\n){0,9}[ \t]*\#[ \t]*endif\b)""",
     re.MULTILINE,
 )
 """The brackets that headers put around their declarations for C++ alone, each between conditions of its own."""
+_ROW = re.compile(r"""'(?:[^'\\]|\\.|'')*+\\?(?:'|\Z)|(\)[ \t]*,[ \t]*)\(""")
+"""A string, or in group 1 what stands between two rows of values."""
+_ROWS_CHARS_MIN = 200
 _NAME_CHILDREN = ("object_reference", "dotted_key", "bare_key", "quoted_key", "selectors")
 _IN_DECLARATOR = ("declarator", "name")
 
@@ -96,6 +99,8 @@ def blocks_and_symbols(text: str, language: str) -> tuple[tuple[Block, ...], tup
     lines = Lines(text)
     walk = _Walk(lines, transparent=_TRANSPARENT - _ITEMS_IN.get(language, frozenset()))
     walk.run(_parser(language).parse(_readable(text, language).encode("utf-8")).root_node)
+    if language == "sql":
+        walk.cuts.update((at, DEPTH_MAX) for at in _rows(text) if at not in walk.cuts)
     cuts = sorted(walk.cuts.items())
     block = Block("code", 0, len(text), cuts=tuple(at for at, _ in cuts), depths=tuple(depth for _, depth in cuts))
     return (block,), tuple(_nested(sorted(walk.symbols, key=lambda s: (s.start, -s.end))))
@@ -107,6 +112,15 @@ def _readable(text: str, language: str) -> str:
         return text
     # To a grammar the bracket that one condition opens is never closed by the one in another.
     return _LINKAGE.sub(lambda match: match.group(1) + " " * len(match.group(2)), text)
+
+
+def _rows(text: str) -> Iterator[int]:
+    """Starts of rows inside long lines: dumps write a table's content as one statement on one line."""
+    at = 0
+    for line in text.split("\n"):
+        if len(line) >= _ROWS_CHARS_MIN:
+            yield from (at + match.end() - 1 for match in _ROW.finditer(line) if match.group(1))
+        at += len(line) + 1
 
 
 @cache

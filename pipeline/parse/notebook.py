@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 
 from pipeline.errors import RejectedInput
-from pipeline.parse import markdown
+from pipeline.parse import html, markdown
 from pipeline.parse.decode import clean, decode
 from pipeline.types import ParsedDocument
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Terminal colour sequences, and control characters that no text needs."""
+_OBJECT = re.compile(r"<[\w.]+(?: object)?(?: at 0x[0-9a-f]+)?>")
+"""What stands for an object that shows itself otherwise."""
 _FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
@@ -48,7 +50,7 @@ def _cell(cell: dict[str, object], language: str) -> Iterator[str]:
         yield _fenced(source, language)
         outputs = cell.get("outputs")
         for output in outputs if isinstance(outputs, list) else []:
-            yield _fenced(_output(output), "")
+            yield from _shown(output)
     elif cell.get("cell_type") == "raw":
         yield _fenced(source, "")
     elif cell.get("cell_type") == "heading":  # before format 4
@@ -58,12 +60,25 @@ def _cell(cell: dict[str, object], language: str) -> Iterator[str]:
         yield source
 
 
-def _output(output: dict[str, object]) -> str:
+def _shown(output: dict[str, object]) -> Iterator[str]:
+    """An output's text, fenced; where its text only names an object, what Markdown or HTML shows of it."""
     if output.get("output_type") in {"error", "pyerr"}:
-        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+        yield _fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}", "")
+        return
     data = output.get("data")
-    text = output.get("text") if data is None else (data.get("text/plain") if isinstance(data, dict) else "")
-    return _ESCAPES.sub("", _joined(text))
+    if not isinstance(data, dict):
+        yield _fenced(_joined(output.get("text") if data is None else ""), "")
+        return
+    text = _joined(data.get("text/plain"))
+    if not text.strip() or _OBJECT.fullmatch(text.strip()):
+        if (markdown_text := _joined(data.get("text/markdown"))).strip():
+            yield _ESCAPES.sub("", markdown_text)
+            return
+        if page := _joined(data.get("text/html")).strip():
+            # As a page of its own; its headings are no headings of the notebook.
+            yield _fenced(html.parse(clean(page).encode("utf-8"), "").text, "") or _fenced(text, "")
+            return
+    yield _fenced(text, "")
 
 
 def _joined(value: object) -> str:

@@ -121,8 +121,96 @@ def test_notebook():
     assert document == notebook(["rows = 3\n", "print(rows)"])
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"text/html": "<h2>Report</h2><p>two rows</p>", "text/plain": "<IPython.core.display.HTML object>"}, "two rows"),
+        ({"text/markdown": ["**two** ", "rows"], "text/plain": "<IPython.core.display.Markdown object>"}, "**two** rows"),
+        ({"text/html": "<p>two rows</p>"}, "two rows"),
+        ({"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "two rows"}, "two rows"),
+        ({"text/html": "<script>x()</script>", "text/plain": "<x.Map at 0x7f00>"}, "<x.Map at 0x7f00>"),
+    ],
+)  # fmt: skip
+def test_outputs_that_show_themselves(data, shown):
+    """What stands for an object says nothing where the object has a text; headings in it are none of the notebook."""
+    output = {"output_type": "display_data", "metadata": {}, "data": data}
+    cell = {"cell_type": "code", "metadata": {}, "source": "show()", "outputs": [output]}
+    document = parse_bytes(json.dumps({"metadata": {}, "cells": [cell]}).encode(), "n.ipynb")
+    assert shown in document.text
+    assert not re.search("IPython|script|<t", document.text)
+    assert {block.kind for block in document.blocks} <= {"code", "paragraph"}
+
+
 @pytest.mark.parametrize("data", [b"not json", b"[]", b"{}", b'{"cells": 3}', b'{"cells": ["x"]}', b"[" * 100_000])
 def test_broken_notebooks_are_refused(data):
     with pytest.raises(RejectedInput) as error:
         parse_bytes(data, "n.ipynb")
     assert error.value.code in {"notebook_broken", "empty_file"}
+
+
+HEADER = """#ifndef A_H
+#define A_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Kind. */
+typedef enum {
+    KIND_A,
+    KIND_B
+} kind_t;
+
+/* Get it. */
+int get(const kind_t *k);
+
+static inline int value(int a)
+{
+    return a;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+"""
+
+
+def test_headers_for_both_languages():
+    """The brackets that are for C++ alone don't hide what stands between them."""
+    found = chunks(HEADER, "a.h", 30)
+    assert [c.text.split("\n")[0] for c in found[1:4]] == ["/** Kind. */", "/* Get it. */", "#ifdef __cplusplus"]
+    document = parse_bytes(HEADER.encode(), "a.h")
+    assert [symbol.name for symbol in document.symbols] == ["kind_t", "value"]
+    assert document.text == HEADER
+
+
+def test_documents_of_one_yaml_file():
+    """Places between documents are the best ones."""
+    found = chunks("kind: A\nspec:\n  a: 1\n  b: 2\n---\n# Second\nkind: B\nspec:\n  c: 3\n", "a.yaml", 22)
+    assert [c.text.split("\n")[0] for c in found] == ["kind: A", "---"]
+
+
+def test_rows_on_one_line_of_sql():
+    """Dumps write thousands of rows as one line; brackets and quotes in values are text."""
+    rows = [f"({i},'O\\'Neil ({i}),(x','it''s')" for i in range(60)]
+    found = chunks("INSERT INTO `t` VALUES " + ",".join(rows) + ";\n", "dump.sql", 100)
+    assert len(found) > 5
+    assert all(c.text.startswith("(") for c in found[1:])
+    assert all(c.text.endswith("),") for c in found[:-1])
+
+
+def test_regions_go_with_what_they_hold():
+    text = "class A\n{\n    int a;\n\n    #region Actions\n    /// Gets.\n    int Get()\n    {\n        return 1;\n    }\n    #endregion\n}\n"
+    found = chunks(text, "a.cs", 32)
+    assert any(c.text.lstrip().startswith("#region Actions\n    /// Gets.\n    int Get()") for c in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('<?xml version="1.0" encoding="windows-1251"?>\n<a>\u0434\u0430</a>\n', "a.xml"),
+        ("# -*- coding: cp1251 -*-\nx = '\u0434\u0430'\n", "a.py"),
+    ],
+)
+def test_declared_encodings_of_code(text, name):
+    assert parse_bytes(text.encode("cp1251"), name).text == text

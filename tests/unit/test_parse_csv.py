@@ -8,6 +8,7 @@ import pytest
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.parse import parse_bytes
 from pipeline.parse.csv import columns
+from pipeline.parse.tables import tables
 
 
 def parse(data, name="table.csv"):
@@ -99,3 +100,51 @@ def test_large_header_is_dropped():
     names = ",".join(f"column number {i}" for i in range(30))
     document = parse(names + "\n" + "\n".join(",".join("v" * 30) for _ in range(5)) + "\n")
     assert all(c.prefix == "" for c in chunks(document, 100))
+
+
+def test_a_line_that_names_the_delimiter_is_no_record():
+    """Spreadsheets write and read it."""
+    document = parse("sep=;\r\nname;price\r\nNut;1,5\r\nBolt\r\n")
+    assert records(document) == [{"name": "Nut", "price": "1,5"}, {"name": "Bolt", "price": ""}]
+    assert document.warnings == ("line 4: 1 values where 2 were wanted",)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Report of sales\nas of 2024-01-01\n\n",
+        "Report of sales,,,\nas of 2024-01-01,,,\n,,,\n",
+        "# Report of sales\n# as of 2024-01-01\n",
+    ],
+)
+def test_what_stands_above_the_header(above):
+    """Titles and dates of an export are neither names nor records."""
+    document = parse(above + "name,qty,price,place\nNut,1,2,Oslo\nBolt,3,4,Rome\n")
+    assert columns(document) == ["name", "qty", "price", "place"]
+    assert [r["name"] for table in tables(document) for r in table.records()] == ["Nut", "Bolt"]
+    assert document.warnings == ()
+    assert "Report of sales\n" in document.text
+    assert "2024-01-01\n" in document.text
+
+
+def test_sparse_first_records_of_a_table_without_names():
+    document = parse("Nut,,,\n1,2,3,4\n5,6,7,8\n")
+    assert document.header == ""
+    assert [block.kind for block in document.blocks] == ["row"] * 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_header"),
+    [
+        ("place,2019,2020,2021", "Oslo,1,2,3", True),
+        ("place,2021,2020", "Oslo,1,2", True),
+        ("place,2019", "Oslo,1", False),
+        ("Ann,1990,1988", "Bo,1991,1975", False),
+        ("Nut,1900,2000", "Bolt,12,15", False),
+        ("2019,2020", "1,2", False),
+        ("place,2019,12", "Oslo,1,2", False),
+    ],
+)
+def test_years_may_be_names(first, second, is_header):
+    """Two at least, in even steps, over something else."""
+    assert bool(parse(f"{first}\n{second}\n").header) == is_header

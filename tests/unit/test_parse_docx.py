@@ -546,3 +546,19 @@ def test_a_damaged_document_is_refused():
         assert error.value.code == "docx_broken"
         assert "a.docx" in error.value.message
         assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("before", "raised", "text"),
+    [
+        ("10", "6", "10^6"),
+        ("10", "-3", "10^-3"),
+        ("m", "2", "m2"),
+        ("1", "st", "1st"),
+        ("", "1", "1"),
+    ],
+)
+def test_powers_are_no_further_digits(before, raised, text):
+    raised_run = run(raised, '<w:vertAlign w:val="superscript"/>')
+    assert lines(para(run(before) + raised_run)) == [text]
+    assert lines(para(run(before) + run(raised))) == [before + raised]

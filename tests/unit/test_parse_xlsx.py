@@ -286,6 +286,25 @@ def test_tables_that_differ_are_apart():
     assert records(placed(A1="a", B1="b", A2="x", B2="y", A4="u", B4="v")) == [[["a", "b"], ["x", "y"], ["u", "v"]]]
 
 
+def test_titles_part_tables_too():
+    """A title above the second of two tables hides neither its header nor that it's another one."""
+    found = placed(
+        A1="Sales 2023", A2="item", B2="qty", C2="cost", A3="Nut", B3=1, C3=2,
+        A5="Sales 2024", A6="item", B6="qty", C6="cost", A7="Bolt", B7=3, C7=4,
+    )  # fmt: skip
+    assert [(block.kind, found.text[block.start : block.end]) for block in found.blocks[1:]] == [
+        ("paragraph", "Sales 2023\n"), ("records", "item,qty,cost\nNut,1,2\n"),
+        ("paragraph", "Sales 2024\n"), ("records", "item,qty,cost\nBolt,3,4\n"),
+    ]  # fmt: skip
+
+
+def test_years_may_be_names():
+    found = placed(A1="place", B1=2023, C1=2024, A2="Oslo", B2=1, C2=2)
+    assert found.blocks[1].header_end
+    found = placed(A1="place", B1=23, C1=24, A2="Oslo", B2=1, C2=2)
+    assert not found.blocks[1].header_end
+
+
 def test_titles_and_notes_are_paragraphs():
     found = placed(
         A1="Plan 2024", A2="in euro", A3="item", B3="cost", C3="due", A4="Pump", B4=4, C4=5, A7="checked by Ann"

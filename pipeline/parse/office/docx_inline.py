@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ GONE = frozenset(
     )
 )  # fmt: skip
 """What holds no text of the document as it stands once all changes are accepted."""
+_POWER = re.compile(r"\s*[-+\u2212\u2013]?\d+\s*")
 _CHARACTERS = {"w:tab": "\t", "w:ptab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-"}
 _NOTES = {"w:footnoteReference": "footnotes", "w:endnoteReference": "endnotes"}
 _DRAWINGS = frozenset(("w:drawing", "w:pict", "w:object"))
@@ -118,6 +120,8 @@ class InlineReader:
 
     def _run(self, run: Element, into: Inline) -> None:
         if not self._styles.hides(self._paragraph, run):
+            if _is_power(run) and "".join(into.pieces[-1:])[-1:].isdigit():
+                self._text("^", into)  # 10 to the 6th isn't 106
             for one in run:
                 self._element(one, into)
             return
@@ -193,6 +197,14 @@ class InlineReader:
     def is_prompt(control: Element) -> bool:
         """Whether a content control holds only the words that ask for content."""
         return is_on(child(control, "w:sdtPr", "w:showingPlcHdr"))
+
+
+def _is_power(run: Element) -> bool:
+    """Whether a run is a raised number."""
+    raised = child(run, "w:rPr", "w:vertAlign")
+    if raised is None or raised.get("val") != "superscript":
+        return False
+    return _POWER.fullmatch("".join(one.text or "" for one in run if one.tag == "w:t")) is not None
 
 
 def _field_marks(story: Element) -> list[Element]:

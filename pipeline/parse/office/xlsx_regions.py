@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from pipeline.parse.csv import has_header
+from pipeline.parse.csv import YEAR, has_header
 from pipeline.parse.office.xlsx_sheet import Row
 
 _LOOKED_AT = 50
@@ -50,8 +50,12 @@ def aligned(region: Sequence[Row]) -> tuple[list[int], Iterator[Sequence[str]]]:
 
 
 def is_headed(region: Sequence[Row]) -> bool:
-    """Whether the first row names the columns: as in CSV, and nothing but text stands in it."""
-    if region[0].typed:
+    """Whether the first row names the columns: as in CSV, and nothing but text stands in it, or years."""
+    first = region[0]
+    typed = set(first.typed)
+    if any(
+        column in typed and not YEAR.fullmatch(value) for column, value in zip(first.columns, first.values, strict=True)
+    ):
         return False
     # Alignment with the columns in use tells a header from a lone cell above many columns.
     top = region[:_LOOKED_AT]
@@ -78,12 +82,20 @@ def _differs(above: list[Row], below: list[Row], following: list[Row] | None) ->
         return following is None or len(_columns(following)) == 1 or is_headed(following)
     if len(left) == 1 < len(right):
         return True
+    above, below = _untitled(above), _untitled(below)
+    left, right = _columns(above), _columns(below)
     if not is_headed(below):
         return False
     if (min(left), max(left)) != (min(right), max(right)) or below[0].values == above[0].values:
         return True
     # Text where the table above has numbers is a header, not a row.
     return bool({column for row in above[:_LOOKED_AT] for column in row.typed} & set(below[0].columns))
+
+
+def _untitled(group: list[Row]) -> list[Row]:
+    """A group without the lone texts over it; as it is where nothing else is in it."""
+    lone = next((at for at, row in enumerate(group) if len(row.columns) > 1 or row.typed), 0)
+    return group[lone:]
 
 
 def _columns(region: Sequence[Row]) -> set[int]:
