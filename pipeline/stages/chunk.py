@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
 from pipeline.codec import ChunkedDocument, decode_chunks, encode_chunks
-from pipeline.errors import RejectedInput
+from pipeline.errors import PipelineError, RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.rows import WorkRow
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.parse import parsed
-from pipeline.types import ParsedDocument
+from pipeline.types import Chunk, ParsedDocument
 
 WARNINGS_MAX = 20
 """Warnings of one source that the ledger keeps."""
@@ -99,10 +99,21 @@ def _chunked(whole: ParsedDocument, strategy: str, options: ChunkOptions) -> Chu
         whole.title,
         metadata,
         whole.warnings,
-        chunk_document(whole, strategy, options),
+        _chunks(whole, strategy, options),
         whole.kind,
         tuple((part.name, _chunked(part.document, strategy, options)) for part in whole.parts),
     )
+
+
+def _chunks(document: ParsedDocument, strategy: str, options: ChunkOptions) -> tuple[Chunk, ...]:
+    try:
+        return chunk_document(document, strategy, options)
+    except (PipelineError, MemoryError):
+        raise
+    except Exception as error:
+        # Cutting is a pure function of this one document: whatever goes wrong in it is no reason to stop the others.
+        what = f"cutting its text into chunks failed ({type(error).__name__}: {error})"
+        raise RejectedInput("chunk_failed", what, remedy="Report it with the file, or leave the file out.") from error
 
 
 def _characters(document: ChunkedDocument) -> int:

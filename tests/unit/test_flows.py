@@ -10,7 +10,7 @@ import pytest
 from world import SECTIONS, SLUG, WHOLE, CountingParser, HashEmbedder, World, start, step_until, text_of
 
 from manifests import manifest_from
-from pipeline import contexts, contract, curate, loop, publish, search
+from pipeline import contexts, contract, curate, loop, publish, search, tokens
 from pipeline.adapters.memory import MemoryMemo
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
@@ -161,6 +161,30 @@ def test_a_bad_vector_fails_its_source_alone(world: World) -> None:
     embedder.fail = lambda _text: None
     world.curate()
     assert len(world.texts()) == 2
+
+
+def test_a_source_whose_cutting_fails_fails_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault nobody foresaw, in one document's chunks: it is told with its path, and the others go live."""
+    count = tokens.boundaries
+
+    def faulty(text: str) -> object:
+        if "odd" in text:
+            raise ZeroDivisionError("a fault of our own")
+        return count(text)
+
+    monkeypatch.setattr(tokens, "boundaries", faulty)
+    world.put("good.md", "a")
+    world.put("bad.md", "odd")
+    assert json.loads(world.curate().output)["delta"]["failed_sources"] == ["bad.md"]
+    assert world.texts() == ["# a\n\nbody of a"]
+
+
+def test_a_million_blanks_cost_nobody_else(world: World) -> None:
+    """A run of white space that tiktoken can't take is a source like any other."""
+    world.put("good.md", "a")
+    world.files[SourcePath("blank.txt")] = b"one" + b" " * 1_100_000 + b"two\n"
+    assert json.loads(world.curate().output)["delta"]["failed"] == 0
+    assert "two" in " ".join(world.texts())
 
 
 def test_empty_and_unsupported_files_are_skipped(world: World) -> None:
