@@ -13,6 +13,7 @@ from pipeline import publish
 from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
+from pipeline.fusion import Fused, fuse
 from pipeline.ports import DenseEmbedder, DenseQuery, Ports, Search, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.rows import VersionRow
@@ -22,11 +23,12 @@ from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, Rec
 
 MODES = ("hybrid", "dense", "sparse")
 
-RRF_K = 60
-"""Constant of reciprocal rank fusion (Cormack, Clarke & Büttcher 2009)."""
+WEIGHTS = {"dense": 0.4, "sparse": 0.6}
+"""What the best hit of each retriever adds to a hybrid score; `benchmarks/retrieval.py` measures it."""
 
 DEPTH = 5
-"""Each retriever is asked for this many times `k`, so that fusion sees past both tops."""
+DEPTH_MIN = 50
+"""Each retriever is asked for this many times `k` and at least so many, so that fusion sees past both tops."""
 
 K_MAX = 1000
 REFILLS = 6
@@ -56,10 +58,27 @@ class Result:
     id: RecordId
     logical_id: LogicalId
     score: float
-    """Fused rank score, or the retriever's own score in the other two modes; higher is better."""
+    """Fused score from 0 to 1, or the retriever's own score in the other two modes; higher is better."""
     ranks: Mapping[str, int]
     """Retriever to rank, from 1."""
+    scores: Mapping[str, float]
+    """Retriever to its own score."""
+    shares: Mapping[str, float]
+    """Retriever to what it added to the fused score; empty where nothing was fused."""
     metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """What one retriever did for a question."""
+
+    hits: tuple[Hit, ...]
+    """Those that the ledger lists, best first."""
+    complete: bool
+    """Whether the index had no more to give."""
+    dropped: int
+    """Hits that the ledger doesn't list: left-overs of dead writers, until the next sweep."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +87,18 @@ class Answer:
 
     version: int
     results: tuple[Result, ...]
-    dropped: int
-    """Index hits that the ledger doesn't list: left-overs of dead writers, until the next sweep."""
+    legs: Mapping[str, Leg]
+    weights: Mapping[str, float]
+    """Weight of each leg in the fusion; empty where nothing was fused."""
+    generation: int
+    model: str
+    """Name and version of the dense model."""
+    seconds: float
+
+    @property
+    def dropped(self) -> int:
+        """Index hits that the ledger doesn't list."""
+        return sum(leg.dropped for leg in self.legs.values())
 
 
 def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
@@ -119,22 +148,37 @@ def _resolve(ports: Ports, slug: ContextSlug, wanted: int | None) -> VersionRow:
 
 
 def _answer(ports: Ports, slug: ContextSlug, question: Question, version: VersionRow) -> Answer:
+    started = ports.clock.now()
     recipe = recipe_from_json(version.recipe)
     namespace = chunk_namespace(slug, version.generation)
-    depth = question.k if question.mode != "hybrid" else question.k * DEPTH
-    legs: dict[str, tuple[Hit, ...]] = {}
-    dropped = 0
+    depth = question.k if question.mode != "hybrid" else max(question.k * DEPTH, DEPTH_MIN)
     base = Search(SparseQuery({}), depth, version.number, question.scope, question.filter)
+    legs: dict[str, Leg] = {}
     if question.mode != "sparse":
+        began = ports.clock.now()
         vector = _embedder(ports, recipe, slug).embed([question.text]).vectors[0]
-        legs["dense"], lost = _listed(ports, slug, namespace, replace(base, query=DenseQuery(vector)))
-        dropped += lost
+        legs["dense"] = _listed(ports, slug, namespace, replace(base, query=DenseQuery(vector)), began)
     if question.mode != "dense":
+        began = ports.clock.now()
         weights = _weights(ports, slug, version, recipe, question.text)
-        legs["sparse"], lost = _listed(ports, slug, namespace, replace(base, query=SparseQuery(weights)))
-        dropped += lost
-    ranked = fuse(legs) if question.mode == "hybrid" else [(hit.id, hit.score) for hit in legs[question.mode]]
-    return Answer(version.number, _hydrate(ports, slug, namespace, ranked[: question.k], legs), dropped)
+        legs["sparse"] = _listed(ports, slug, namespace, replace(base, query=SparseQuery(weights)), began)
+    fused = _fused(legs)
+    return Answer(
+        version=version.number,
+        results=_hydrate(ports, slug, namespace, fused[: question.k], legs),
+        legs=legs,
+        weights=WEIGHTS if len(legs) > 1 else {},
+        generation=version.generation,
+        model=f"{recipe.model.name} {recipe.model.version}",
+        seconds=ports.clock.now() - started,
+    )
+
+
+def _fused(legs: Mapping[str, Leg]) -> list[Fused]:
+    if len(legs) == 1:
+        return [Fused(hit.id, hit.score, {}) for leg in legs.values() for hit in leg.hits]
+    complete = [name for name, leg in legs.items() if leg.complete]
+    return fuse({name: leg.hits for name, leg in legs.items()}, WEIGHTS, complete)
 
 
 def _embedder(ports: Ports, recipe: Recipe, slug: ContextSlug) -> DenseEmbedder:
@@ -155,47 +199,37 @@ def _weights(ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recip
     return query_weights(terms, doc_count=counts.pop(DOCUMENTS, 0), term_counts=counts)
 
 
-def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], int]:
-    """Hits that the ledger lists at the version, refilled up to `k` while the index has more; and how many it dropped."""
+def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search, began: float) -> Leg:
+    """Hits that the ledger lists at the version, refilled up to `k` while the index has more."""
     index = ports.index(slug)
     for attempt in range(REFILLS):
-        hits = index.search(namespace, replace(request, k=request.k << attempt))
+        asked = request.k << attempt
+        hits = index.search(namespace, replace(request, k=asked))
         with ports.ledger.read() as session:
             listed = session.records.listed(slug, request.version, [hit.id for hit in hits])
         good = tuple(hit for hit in hits if hit.id in listed)
-        if len(good) >= request.k or len(hits) < request.k << attempt:
+        if len(good) >= request.k or len(hits) < asked:
             break
-    return good[: request.k], len(hits) - len(good)
-
-
-def fuse(legs: Mapping[str, Sequence[Hit]]) -> list[tuple[RecordId, float]]:
-    """Reciprocal rank fusion: `sum over legs of 1 / (60 + rank)`, best first, ties by id."""
-    scores: dict[RecordId, float] = {}
-    for hits in legs.values():
-        for rank, hit in enumerate(hits, 1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (RRF_K + rank)
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return Leg(good[: request.k], len(hits) < asked, len(hits) - len(good), ports.clock.now() - began)
 
 
 def _hydrate(
-    ports: Ports,
-    slug: ContextSlug,
-    namespace: Namespace,
-    ranked: Sequence[tuple[RecordId, float]],
-    legs: Mapping[str, Sequence[Hit]],
+    ports: Ports, slug: ContextSlug, namespace: Namespace, ranked: Sequence[Fused], legs: Mapping[str, Leg]
 ) -> tuple[Result, ...]:
-    ids = [id_ for id_, _ in ranked]
-    stored = ports.index(slug).fetch(namespace, ids, vectors=False, metadata=True)
+    stored = ports.index(slug).fetch(namespace, [one.id for one in ranked], vectors=False, metadata=True)
     metadata = dict(zip(stored.ids, stored.metadata, strict=True))
-    places = {name: {hit.id: rank for rank, hit in enumerate(hits, 1)} for name, hits in legs.items()}
+    ranks = {name: {hit.id: rank for rank, hit in enumerate(leg.hits, 1)} for name, leg in legs.items()}
+    scores = {name: {hit.id: hit.score for hit in leg.hits} for name, leg in legs.items()}
     return tuple(
         Result(
-            id_,
-            LogicalId(str(metadata[id_]["logical_id"])),
-            score,
-            {name: ranks[id_] for name, ranks in places.items() if id_ in ranks},
-            metadata[id_],
+            one.id,
+            LogicalId(str(metadata[one.id]["logical_id"])),
+            one.score,
+            {name: found[one.id] for name, found in ranks.items() if one.id in found},
+            {name: found[one.id] for name, found in scores.items() if one.id in found},
+            one.shares,
+            metadata[one.id],
         )
-        for id_, score in ranked
-        if id_ in metadata
+        for one in ranked
+        if one.id in metadata
     )

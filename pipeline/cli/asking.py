@@ -46,6 +46,9 @@ def query(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Ask this version, not the live one.")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each retriever found, and what made the order.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Find the passages that answer a question, best first."""
@@ -57,9 +60,12 @@ def query(
     answer = search(call.ports, slug_of(name), question)
     if as_json:
         hits = [_hit(rank, result, answer.version) for rank, result in enumerate(answer.results, 1)]
-        call.console.document({"context": name, "version": answer.version, "mode": mode, "hits": hits})
+        told = {"explanation": _explanation(answer)} if explain else {}
+        call.console.document({"context": name, "version": answer.version, "mode": mode, "hits": hits, **told})
     else:
-        _show(call, name, answer)
+        if explain:
+            _show_explanation(call, answer)
+        _show(call, name, answer, explain=explain)
     return 0
 
 
@@ -84,6 +90,8 @@ def _hit(rank: int, result: Result, version: int) -> dict[str, Any]:
         "rank": rank,
         "score": result.score,
         "ranks": dict(result.ranks),
+        "scores": dict(result.scores),
+        "shares": dict(result.shares),
         "logical_id": result.logical_id,
         "record_id": result.id,
         "version": version,
@@ -104,7 +112,48 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, (tuple, list)) else ()
 
 
-def _show(call: Invocation, name: str, answer: Answer) -> None:
+def _explanation(answer: Answer) -> dict[str, Any]:
+    return {
+        "seconds": answer.seconds,
+        "generation": answer.generation,
+        "model": answer.model,
+        "legs": {
+            name: {
+                "weight": answer.weights.get(name, 1.0),
+                "hits": len(leg.hits),
+                "complete": leg.complete,
+                "dropped": leg.dropped,
+                "seconds": leg.seconds,
+                "found": [{"record_id": hit.id, "score": hit.score} for hit in leg.hits],
+            }
+            for name, leg in answer.legs.items()
+        },
+    }
+
+
+def _show_explanation(call: Invocation, answer: Answer) -> None:
+    out = call.console
+    out.line(
+        f"version {answer.version}, generation {answer.generation}, model {answer.model}, {answer.seconds * 1000:.0f} ms"
+    )
+    for name, leg in answer.legs.items():
+        weight = f"weight {answer.weights[name]:g}, " if name in answer.weights else ""
+        dropped = f", {counted(leg.dropped, 'hit')} dropped that the ledger doesn't list" if leg.dropped else ""
+        out.line(f"{name}: {weight}{counted(len(leg.hits), 'hit')}, {leg.seconds * 1000:.0f} ms{dropped}", indent=2)
+    out.line()
+
+
+def _why(result: Result) -> str:
+    """What each retriever thought of a passage, in one phrase."""
+    told = []
+    for name in result.shares or result.scores:
+        place = f"rank {result.ranks[name]}, score {result.scores[name]:.4f}" if name in result.ranks else "not named"
+        share = f" adds {result.shares[name]:.4f}" if name in result.shares else ""
+        told.append(f"{name}{share} ({place})")
+    return "; ".join(told)
+
+
+def _show(call: Invocation, name: str, answer: Answer, *, explain: bool) -> None:
     out = call.console
     if not answer.results:
         out.line(f"nothing found in {name}, version {answer.version}")
@@ -115,6 +164,8 @@ def _show(call: Invocation, name: str, answer: Answer) -> None:
         parts = [*([title] if title and headings[:1] != [title] else []), *headings] or [str(m["filename"])]
         out.line(f"{rank}. {' > '.join(parts)}")
         out.line(f"{_place(m)}  score {result.score:.4f}  version {answer.version}", indent=3)
+        if explain:
+            out.line(_why(result), indent=3)
         out.paragraph(m["text"], indent=3, lines=SNIPPET_LINES)
         out.line(f"id {result.logical_id}", indent=3)
         out.line()

@@ -12,7 +12,7 @@ def test_hits_are_laid_out_for_reading(curated: Any) -> None:
     lines = curated.ok("query", "zoo", "feeding fish at dawn and dusk", "-k", "1").splitlines()
     hit = curated.json("query", "zoo", "feeding fish at dawn and dusk", "-k", "1")["hits"][0]
     assert lines[0] == "1. Otter guide > Feeding"
-    assert lines[1].startswith(f"   guide.md:{hit['start']}-{hit['end']}  score 0.")
+    assert lines[1].startswith(f"   guide.md:{hit['start']}-{hit['end']}  score 1.0000")  # best by meaning and by words
     assert lines[1].endswith("version 1")
     assert "Otters eat fish twice a day" in lines[2]
     assert lines[3] == f"   id {hit['logical_id']}"
