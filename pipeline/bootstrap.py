@@ -15,6 +15,7 @@ from pipeline.adapters.clock_system import SystemClock
 from pipeline.adapters.embedder_minilm import MiniLmEmbedder
 from pipeline.adapters.embedder_static import StaticEmbedder
 from pipeline.adapters.index_local import LocalIndex
+from pipeline.adapters.index_local_graph import GraphSettings
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.object_store_local import LocalObjectStore
@@ -78,7 +79,7 @@ def build(settings: Settings) -> Ports:
     def index(slug: ContextSlug) -> LocalIndex:
         with lock:
             if slug not in indexes:
-                indexes[slug] = LocalIndex(context_folder(settings, slug) / "index.sqlite")
+                indexes[slug] = LocalIndex(context_folder(settings, slug) / "index.sqlite", graphs=_graphs(settings))
             return indexes[slug]
 
     def close() -> None:
@@ -124,6 +125,17 @@ def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextR
         landing.settle(clock, ledger, context.slug, places)
         return LocalSourceTree(places.tree)
     return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
+
+
+def _graphs(settings: Settings) -> GraphSettings:
+    chosen = settings.graphs
+    return GraphSettings(
+        min_records=chosen.graph_min_records,
+        m=max(chosen.graph_m, 2),
+        ef_construction=max(chosen.graph_ef_construction, 1),
+        ef_search=max(chosen.graph_ef_search, 1),
+        threads=chosen.graph_threads,
+    )
 
 
 def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
-from typing import Final
+from typing import Any, Final
 
 from pipeline.errors import RejectedInput
 from pipeline.types import Metadata, MetadataValue, Scalar
@@ -31,7 +31,7 @@ TEXT_MAX: Final = 4_096
 INTEGER_MAX: Final = 2**53
 """Past this, metadata holds integers as strings, since JSON readers round them."""
 
-_ORDERINGS: Final[dict[str, Callable[[float | str, float | str], bool]]] = {
+ORDERINGS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "$gt": gt,
     "$gte": ge,
     "$lt": lt,
@@ -39,7 +39,7 @@ _ORDERINGS: Final[dict[str, Callable[[float | str, float | str], bool]]] = {
 }
 _LISTS: Final = ("$in", "$nin")
 _GROUPS: Final = ("$and", "$or")
-_OPERATORS: Final = ("$eq", "$ne", *_ORDERINGS, *_LISTS, "$exists")
+_OPERATORS: Final = ("$eq", "$ne", *ORDERINGS, *_LISTS, "$exists")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def matches(filter: Filter, metadata: Metadata) -> bool:  # noqa: A002 - the wor
     if isinstance(filter, Combination):
         decide = all if filter.operator == "$and" else any
         return decide(matches(part, metadata) for part in filter.parts)
-    return _holds(filter, metadata.get(filter.field))
+    return holds(filter, metadata.get(filter.field))
 
 
 def fields_of(filter: Filter) -> frozenset[str]:  # noqa: A002 - as above
@@ -114,15 +114,16 @@ def in_scope(path: str, prefixes: Iterable[str]) -> bool:
     return not wanted or any(not prefix or path == prefix or path.startswith(prefix + "/") for prefix in wanted)
 
 
-def _holds(comparison: Comparison, value: MetadataValue | None) -> bool:
+def holds(comparison: Comparison, value: MetadataValue | None) -> bool:
+    """Whether one comparison holds of a value; None stands for a missing field."""
     operator, operands = comparison.operator, comparison.operands
     if operator == "$exists":
         return (value is not None) == operands[0]
-    if operator in _ORDERINGS:
+    if operator in ORDERINGS:
         bound = operands[0]
         if isinstance(value, tuple | list | bool) or value is None or isinstance(value, str) != isinstance(bound, str):
             return False
-        return _ORDERINGS[operator](value, bound)
+        return bool(ORDERINGS[operator](value, bound))
     if value is None:
         present = False
     elif isinstance(value, tuple | list):
@@ -188,7 +189,7 @@ def _parse_comparison(field: str, operator: object, operand: object, budget: _Bu
     value = _scalar(operand, where)
     if operator == "$exists" and not isinstance(value, bool):
         raise _rejected(where, f"expected true or false, got {_name(value)}")
-    if operator in _ORDERINGS and isinstance(value, bool):
+    if operator in ORDERINGS and isinstance(value, bool):
         raise _rejected(where, "true and false have no order; expected a number or a string")
     return Comparison(field, operator, (value,))
 

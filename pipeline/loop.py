@@ -19,7 +19,8 @@ from pipeline.recipe import recipe_from_json, serving
 from pipeline.request import CurateRequest
 from pipeline.retry import next_attempt
 from pipeline.rows import RUN_ACTIVE, RunRow, UnitClaim
-from pipeline.stages.job import DraftCache
+from pipeline.stages.job import DraftCache, chunk_namespace
+from pipeline.types import ContextSlug
 
 IDLE_S = 0.05
 """Wait of a thread that finds every unit taken."""
@@ -229,6 +230,19 @@ def curate_and_follow(ports: Ports, request: CurateRequest, workers: int = 0, me
             return run
     assert last is not None
     return last
+
+
+def optimize(ports: Ports, slug: ContextSlug, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
+    """Make searches of the live version fast, where its size needs it; nothing waits for this, and it may be killed.
+
+    Returns the number of records that went into new structures; see `VectorIndex.optimize`.
+    """
+    with ports.ledger.read() as session:
+        context = publish.require_context(session, slug)
+        live = session.versions.get(slug, context.live_version)
+    if live is None:
+        return 0
+    return ports.index(slug).optimize(chunk_namespace(slug, live.generation), report=report, stop=stop)
 
 
 FOLLOW_MAX = 5

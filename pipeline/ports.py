@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.archives import ArchiveReader
-from pipeline.filters import Filter
 from pipeline.ledger import Ledger
+from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.rows import ContextRow
 from pipeline.types import (
     ContextSlug,
     Embedding,
-    Float32Array,
     Hit,
     ModelIdentity,
     Namespace,
@@ -96,35 +95,6 @@ class DenseEmbedder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DenseQuery:
-    """Nearest records by cosine similarity."""
-
-    vector: Float32Array
-    """float32 (dim,), unit length."""
-
-
-@dataclass(frozen=True, slots=True)
-class SparseQuery:
-    """Best records by the dot product of term weights."""
-
-    weights: Mapping[int, float]
-    """Term hash (uint32) to query weight, IDF already applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """One request to one retriever. Version, scope and filter hold inside the search."""
-
-    query: DenseQuery | SparseQuery
-    k: int
-    version: int
-    """Records with `added <= version < removed` are searched, no others."""
-    scope: tuple[str, ...] = ()
-    """Prefixes of `source_path`, on whole path parts; empty means everything."""
-    filter: Filter | None = None
-
-
 class VectorIndex(Protocol):
     """Dense and sparse vectors with metadata under write-once ids, in namespaces.
 
@@ -152,6 +122,29 @@ class VectorIndex(Protocol):
 
         A namespace that was never written is empty.
         """
+        ...
+
+    def explain(self, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], SearchTrace]:
+        """As `search`, with how it was done."""
+        ...
+
+    def optimize(self, namespace: Namespace, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
+        """Build or renew the structures that make large namespaces fast; searches are right without them.
+
+        May be killed at any point, and be called by several processes: one works, the others return at once.
+
+        Args:
+            namespace: what to look at.
+            report: told (records done, records to do) from time to time.
+            stop: asked often; true ends the work without a trace.
+
+        Returns:
+            records that went into new structures; 0 where nothing was due.
+        """
+        ...
+
+    def graphs(self, namespace: Namespace) -> tuple[GraphInfo, ...]:
+        """The graphs there are, the largest first."""
         ...
 
     def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:

@@ -14,7 +14,8 @@ from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.fusion import Fused, fuse
-from pipeline.ports import DenseEmbedder, DenseQuery, Ports, Search, SparseQuery
+from pipeline.ports import DenseEmbedder, Ports
+from pipeline.queries import DenseQuery, Search, SearchTrace, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.rows import VersionRow
 from pipeline.stages.job import chunk_namespace
@@ -79,6 +80,8 @@ class Leg:
     dropped: int
     """Hits that the ledger doesn't list: left-overs of dead writers, until the next sweep."""
     seconds: float
+    trace: SearchTrace
+    """How the index came to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +207,13 @@ def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Sear
     index = ports.index(slug)
     for attempt in range(REFILLS):
         asked = request.k << attempt
-        hits = index.search(namespace, replace(request, k=asked))
+        hits, trace = index.explain(namespace, replace(request, k=asked))
         with ports.ledger.read() as session:
             listed = session.records.listed(slug, request.version, [hit.id for hit in hits])
         good = tuple(hit for hit in hits if hit.id in listed)
         if len(good) >= request.k or len(hits) < asked:
             break
-    return Leg(good[: request.k], len(hits) < asked, len(hits) - len(good), ports.clock.now() - began)
+    return Leg(good[: request.k], len(hits) < asked, len(hits) - len(good), ports.clock.now() - began, trace)
 
 
 def _hydrate(

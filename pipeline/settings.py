@@ -38,6 +38,22 @@ class ParserLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphChoices:
+    """When the local index builds graphs, and how."""
+
+    graph_min_records: int = 50_000
+    """Chunks past which a graph is built; fewer are searched exactly. 0: never."""
+    graph_m: int = 16
+    """Links of a vector in a graph."""
+    graph_ef_construction: int = 128
+    """Candidates looked at when a vector is linked."""
+    graph_ef_search: int = 96
+    """Candidates that a search looks at, at least."""
+    graph_threads: int = 0
+    """Threads that build; 0: as many as there are processors."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One deployment's choices."""
 
@@ -53,6 +69,7 @@ class Settings:
     """Size past which the least recently used memo entries go; 0: no limit."""
     limits: Limits = field(default_factory=Limits)
     parser: ParserLimits = field(default_factory=ParserLimits)
+    graphs: GraphChoices = field(default_factory=GraphChoices)
 
     @property
     def worker_count(self) -> int:
@@ -60,7 +77,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits}
+GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits, "graphs": GraphChoices}
 
 
 def load(environ: Mapping[str, str], folder: Path) -> Settings:

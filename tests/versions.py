@@ -22,7 +22,8 @@ from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
 from pipeline.ledger import Session
 from pipeline.parse import parse_bytes
-from pipeline.ports import Ports, Search, VectorIndex
+from pipeline.ports import Ports, VectorIndex
+from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.recipe import recipe_from_json
 from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache
@@ -100,10 +101,19 @@ class LateIndex:
         return self.inner.fetch(namespace, ids, vectors=vectors, metadata=metadata)
 
     def search(self, namespace: Namespace, request: Search) -> tuple[Hit, ...]:
-        hits = self.inner.search(namespace, request)
+        return self.explain(namespace, request)[0]
+
+    def explain(self, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], SearchTrace]:
+        found = self.inner.explain(namespace, request)
         between, self.between = self.between, lambda: None
         between()
-        return hits
+        return found
+
+    def optimize(self, namespace: Namespace, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
+        return self.inner.optimize(namespace, report=report, stop=stop)
+
+    def graphs(self, namespace: Namespace) -> tuple[GraphInfo, ...]:
+        return self.inner.graphs(namespace)
 
     def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:
         return self.inner.scan(namespace)

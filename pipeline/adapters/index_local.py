@@ -1,11 +1,15 @@
-"""Vector index in one SQLite file, searched exactly.
+"""Vector index in one SQLite file, with graph files beside it once it is large.
 
 Records are grouped into segments (`index_local_segments`): one row of a table holds the vectors of up to `segment_rows`
-records as matrices. That is what makes exact search fast: no row is decoded one by one, and visibility is a comparison
-of two arrays. Reading memory is bounded by one segment plus a score per visible record.
+records as matrices, another each filter column (`index_local_facets`). That is what makes exact search fast: no row is
+decoded one by one, and what may be found is known before anything is scored (`index_local_search`). Past a size,
+`optimize` builds graphs over segments (`index_local_build`); what is newer than the last graph is searched exactly, so
+nothing ever waits for one. Reading memory is bounded by one segment plus a score per allowed record; a graph's mapped
+pages are the kernel's.
 
-Every call is one transaction. Upserts create only. Deleted rows leave holes until a segment is half empty; small
-segments are merged, so that their number stays within a factor of the records' number / `segment_rows`.
+Every call but `optimize` is one transaction. Upserts create only. Deleted rows leave holes until a segment is half
+empty; small segments are merged, so that their number stays within a factor of the records' number / `segment_rows`.
+Segments under a graph stay as they are until a new graph takes them in.
 """
 
 from __future__ import annotations
@@ -13,19 +17,21 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from pipeline.adapters.index_local_build import build, due, graph_rows, only_builder, tidy
+from pipeline.adapters.index_local_graph import Damaged, GraphRow, GraphSettings, OpenGraph
+from pipeline.adapters.index_local_search import find
 from pipeline.adapters.index_local_segments import ROWS_MAX, Int64Array, Segment, pack, take
 from pipeline.adapters.index_local_tables import (
     BY_ID,
     IDS_AT_ONCE,
     SCHEMA,
-    best,
     by_segment,
     check_dimension,
     decode_metadata,
@@ -36,16 +42,14 @@ from pipeline.adapters.index_local_tables import (
     read_vectors,
     record_rows,
     rewrite,
-    score,
     set_removed,
-    slots_in_scope,
     write_segment,
 )
 from pipeline.errors import Corruption, PipelineError, Unavailable
-from pipeline.ports import DenseQuery, Search
+from pipeline.queries import DenseQuery, GraphInfo, Search, SearchTrace
 from pipeline.types import OPEN, Hit, Namespace, RecordBatch, RecordId, SparseVectors, StoredRecords
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """Stored in the file; another number is another table layout."""
 PAGE_BYTES: Final = 16_384
 """Vectors are long blobs: larger pages mean fewer links to follow; much larger ones make small writes dear."""
@@ -56,13 +60,21 @@ _SMALL_SEGMENTS_MAX: Final = 16
 class LocalIndex:
     """Port `VectorIndex` over one file. Threads and processes may share the file; threads may share one instance."""
 
-    def __init__(self, path: Path, *, segment_rows: int = 1_024, busy_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        segment_rows: int = 1_024,
+        busy_timeout_ms: int = 30_000,
+        graphs: GraphSettings = GraphSettings(),  # noqa: B008 - frozen
+    ) -> None:
         """Open the file, or make it where there is none.
 
         Args:
             path: of the database; its folder must exist.
             segment_rows: records searched at a time; bounds memory to about `segment_rows * (dim + terms) * 8` bytes.
             busy_timeout_ms: how long a write waits for another writer before it raises `Unavailable`.
+            graphs: when graphs are built, and how; their files stand in a folder beside `path`, named after it.
         """
         assert 1 <= segment_rows <= ROWS_MAX, "segment_rows must fit 16 bits"
         self._path = path
@@ -70,6 +82,10 @@ class LocalIndex:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
+        self._settings = graphs
+        self._graph_folder = path.parent / f"{path.stem}.graphs"
+        self._graphs: dict[str, OpenGraph] = {}
+        self._opening = threading.Lock()
         with self._transaction(write=True) as db:
             _prepare(db, path)
 
@@ -98,9 +114,10 @@ class LocalIndex:
                 packed = _pack(batch, fresh, self._segment_rows)
             for chosen, segment in packed:
                 versions = np.full(len(chosen), batch.added, np.int64), np.full(len(chosen), OPEN, np.int64)
-                number = write_segment(db, space[0], segment, versions)
+                metadata = [batch.metadata[position] for position in chosen.tolist()]
+                number = write_segment(db, space[0], segment, versions, metadata)
                 db.executemany(
-                    "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", record_rows(batch, chosen, space[0], number)
+                    "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", record_rows(batch, chosen, space[0], number)
                 )
             self._merge_small(db, space)
 
@@ -134,8 +151,10 @@ class LocalIndex:
                     db.execute("UPDATE segment SET live = live - ? WHERE number = ?", (len(slots), number))
                     touched.add(number)
             for number in sorted(touched):
-                rows, live = db.execute("SELECT rows, live FROM segment WHERE number = ?", (number,)).fetchone()
-                if live * 2 <= rows:
+                rows, live, graph = db.execute(
+                    "SELECT rows, live, graph FROM segment WHERE number = ?", (number,)
+                ).fetchone()
+                if live * 2 <= rows and not graph:
                     rewrite(db, space, [number])
 
     def fetch(self, namespace: Namespace, ids: Sequence[RecordId], *, vectors: bool, metadata: bool) -> StoredRecords:
@@ -162,22 +181,59 @@ class LocalIndex:
         )
 
     def search(self, namespace: Namespace, request: Search) -> tuple[Hit, ...]:
-        """Exact search: every visible record in scope is scored, then the best that pass the filter are taken.
-
-        Linear in the records of the namespace. Metadata is read in order of score, only until k records passed.
+        """The k best records that version, scope and filter let through.
 
         Raises:
             RejectedInput: the query vector has another dimension than the namespace.
         """
+        return self.explain(namespace, request)[0]
+
+    def explain(self, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], SearchTrace]:
+        """As `search`, with how it was done."""
+        broken: list[GraphRow] = []
         with self._transaction(write=False) as db:
             space = find_space(db, namespace)
             if space is None or request.k <= 0:
-                return ()
+                return (), SearchTrace(0)
             if isinstance(request.query, DenseQuery):
                 check_dimension(namespace, space[1], len(request.query.vector))
-            allowed = slots_in_scope(db, space[0], request.scope) if request.scope else None
-            places, scores = score(db, space, request, allowed)
-            return best(db, places, scores, request.k, request.filter)
+            rows = graph_rows(db, space[0])
+            found = find(db, space, request, rows, lambda row: self._open_graph(row, broken))
+        if broken:
+            self._mark_unusable(broken)
+        return found
+
+    def optimize(self, namespace: Namespace, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
+        """Build the graphs that are due. Memory: the new graph's own size, and a segment's vectors."""
+        built = 0
+        with only_builder(self._graph_folder) as chosen:
+            while chosen and not stop():
+                with self._transaction(write=False) as db:
+                    wanted = due(db, namespace, self._settings, self._segment_rows, self._graph_folder)
+                    tidy(db, self._graph_folder)
+                if wanted is None:
+                    break
+                records = build(self._transaction, wanted, self._graph_folder, self._settings, report=report, stop=stop)
+                built += records
+                if not records:
+                    break
+        return built
+
+    def graphs(self, namespace: Namespace) -> tuple[GraphInfo, ...]:
+        """The namespace's graphs, the largest first."""
+        with self._transaction(write=False) as db:
+            space = find_space(db, namespace)
+            rows = graph_rows(db, space[0]) if space else {}
+            query = "SELECT graph, sum(live) FROM segment WHERE space = ? GROUP BY graph"
+            live = dict(db.execute(query, (space[0],))) if space else {}
+        found = (
+            GraphInfo(
+                row.records, live.get(row.number, 0), row.m, row.ef_construction, row.ef_search, row.recall, row.size,
+                row.usable,
+            )
+            for row in rows.values()
+        )  # fmt: skip
+        return tuple(sorted(found, key=lambda graph: -graph.records))
 
     def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:
         """Every (id, added, removed) by id, a page at a time; each page sees the state of its moment."""
@@ -204,18 +260,43 @@ class LocalIndex:
             db.execute("DELETE FROM record WHERE space = ?", (space[0],))
             for (number,) in db.execute("SELECT number FROM segment WHERE space = ?", (space[0],)).fetchall():
                 drop_segment(db, number)
+            files = [file for (file,) in db.execute("SELECT file FROM graph WHERE space = ?", (space[0],))]
+            db.execute("DELETE FROM graph WHERE space = ?", (space[0],))
             db.execute("DELETE FROM space WHERE number = ?", (space[0],))
+        for file in files:
+            self._graphs.pop(file, None)
+            (self._graph_folder / file).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the idle connections. A later call opens new ones."""
+        """Close the idle connections and graphs. A later call opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self._graphs.clear()
         for db in idle:
             db.close()
 
+    def _open_graph(self, row: GraphRow, broken: list[GraphRow]) -> OpenGraph | None:
+        """The mapped graph, checked once by this process; None, and noted, where it isn't as it was built."""
+        with self._opening:
+            if row.file not in self._graphs:
+                self._graphs = {
+                    name: held for name, held in self._graphs.items() if (self._graph_folder / name).exists()
+                }
+                try:
+                    self._graphs[row.file] = OpenGraph(self._graph_folder / row.file, row)
+                except Damaged:
+                    broken.append(row)
+                    return None
+            return self._graphs[row.file]
+
+    def _mark_unusable(self, rows: Sequence[GraphRow]) -> None:
+        """Note damaged graphs, so that the next `optimize` replaces them; searches are right without this note."""
+        with suppress(PipelineError), self._transaction(write=True) as db:
+            db.executemany("UPDATE graph SET usable = 0 WHERE number = ?", [(row.number,) for row in rows])
+
     def _merge_small(self, db: sqlite3.Connection, space: tuple[int, int]) -> None:
         small = db.execute(
-            "SELECT number, live FROM segment WHERE space = ? AND live * 2 < ? ORDER BY live, number",
+            "SELECT number, live FROM segment WHERE space = ? AND graph = 0 AND live * 2 < ? ORDER BY live, number",
             (space[0], self._segment_rows),
         ).fetchall()
         if len(small) <= _SMALL_SEGMENTS_MAX:

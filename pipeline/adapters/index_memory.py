@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pipeline.errors import RejectedInput
 from pipeline.filters import in_scope, matches
-from pipeline.ports import DenseQuery, Search
+from pipeline.queries import DenseQuery, GraphInfo, Search, SearchTrace
 from pipeline.types import (
     OPEN,
     Float32Array,
@@ -108,15 +108,31 @@ class MemoryIndex:
         Raises:
             RejectedInput: the query vector has another dimension than the namespace.
         """
+        return self.explain(namespace, request)[0]
+
+    def explain(self, namespace: Namespace, request: Search) -> tuple[tuple[Hit, ...], SearchTrace]:
+        """As `search`; everything is scored one by one."""
         with self._lock:
             space = self._spaces.get(namespace)
             if space is None or request.k <= 0:
-                return ()
+                return (), SearchTrace(0)
             if isinstance(request.query, DenseQuery):
                 _check_dimension(namespace, space.dim, len(request.query.vector))
             chosen = [(record, row) for record, row in space.records.items() if _wanted(row, request)]
         scored = (Hit(record, value) for record, row in chosen if (value := _score(row, request)) is not None)
-        return tuple(sorted(scored, key=lambda hit: (-hit.score, hit.id))[: request.k])
+        hits = tuple(sorted(scored, key=lambda hit: (-hit.score, hit.id))[: request.k])
+        counted = len(chosen) if isinstance(request.query, DenseQuery) else 0
+        return hits, SearchTrace(len(chosen), exact=len(chosen), distances=counted)
+
+    def optimize(self, namespace: Namespace, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
+        """Nothing is ever due."""
+        del namespace, report, stop
+        return 0
+
+    def graphs(self, namespace: Namespace) -> tuple[GraphInfo, ...]:
+        """None: there are no graphs in memory."""
+        del namespace
+        return ()
 
     def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:
         """Every (id, added, removed) of this moment, by id."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from pipeline.rows import FileRow
 from pipeline.types import ContextSlug
 
 if TYPE_CHECKING:
+    from pipeline.queries import SearchTrace
     from pipeline.search import Answer, Result
 
 SNIPPET_LINES = 4
@@ -124,6 +126,7 @@ def _explanation(answer: Answer) -> dict[str, Any]:
                 "complete": leg.complete,
                 "dropped": leg.dropped,
                 "seconds": leg.seconds,
+                "index": asdict(leg.trace),
                 "found": [{"record_id": hit.id, "score": hit.score} for hit in leg.hits],
             }
             for name, leg in answer.legs.items()
@@ -139,8 +142,25 @@ def _show_explanation(call: Invocation, answer: Answer) -> None:
     for name, leg in answer.legs.items():
         weight = f"weight {answer.weights[name]:g}, " if name in answer.weights else ""
         dropped = f", {counted(leg.dropped, 'hit')} dropped that the ledger doesn't list" if leg.dropped else ""
-        out.line(f"{name}: {weight}{counted(len(leg.hits), 'hit')}, {leg.seconds * 1000:.0f} ms{dropped}", indent=2)
+        out.line(
+            f"{name}: {weight}{counted(len(leg.hits), 'hit')}{_searched(leg.trace)}, {leg.seconds * 1000:.0f} ms{dropped}",
+            indent=2,
+        )
     out.line()
+
+
+def _searched(trace: SearchTrace) -> str:
+    """How an index came to its hits, in one phrase."""
+    told = [f" among {trace.records:,}"]
+    if trace.by_graph:
+        told.append(f"{trace.by_graph:,} of them by {counted(trace.graphs, 'graph')} with {trace.ef} candidates")
+    if trace.distances:
+        told.append(f"{trace.distances:,} similarities computed")
+    if trace.unusable:
+        told.append(
+            f"{counted(len(trace.unusable), 'damaged graph')} passed over, to be built again by the next curate"
+        )
+    return ", ".join(told)
 
 
 def _why(result: Result) -> str:

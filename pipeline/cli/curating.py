@@ -22,7 +22,7 @@ from pipeline.console import Console, counted, duration
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.fingerprint import decode_path, encode_path
 from pipeline.ports import Ports
-from pipeline.progress import Estimator, Progress, StageShape
+from pipeline.progress import Estimator, Progress, StageProgress, StageShape
 from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, RunId, SourcePath
 
@@ -88,7 +88,44 @@ def curate(
     except KeyboardInterrupt:
         call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
         return INTERRUPTED
-    return _end(call.console, call.ports, run)
+    status = _end(call.console, call.ports, run)
+    _optimize(call, slug)
+    return status
+
+
+def _optimize(call: Invocation, slug: ContextSlug) -> None:
+    """Build what makes a large index fast. The new version is live and told by now: nothing depends on this."""
+    from pipeline.loop import optimize  # noqa: PLC0415  # as above
+
+    began, seen = call.ports.clock.now(), [0, 0]
+
+    def report(done: int, total: int) -> None:
+        seen[:] = [done, total]
+
+    def look() -> Progress | None:
+        done, total = seen
+        if not total:
+            return None
+        spent = call.ports.clock.now() - began
+        rate = done / spent if spent > 0 else 0.0
+        stage = StageProgress(
+            "graph",
+            "records",
+            done,
+            total,
+            estimated=False,
+            rate=rate,
+            finished=done == total,
+            seconds=spent,
+            spent=spent,
+        )
+        return Progress("graph", (stage,), (total - done) / rate if rate else None)
+
+    try:
+        with _stoppable(call.console), call.console.watch(look):
+            optimize(call.ports, slug, report=report, stop=lambda: False)
+    except KeyboardInterrupt:
+        call.console.note("interrupted: the graph for fast searches isn't built; the next curate builds it")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ length is a constant, not the corpus mean, and IDF stands on the query side alon
 rewritten when the corpus moves. A term's index is the unsigned 32-bit MurmurHash3 of its UTF-8.
 
 Terms of a text, after NFKC: runs of letters, digits and marks, casefolded, English words stemmed, stop words left out.
-Compound tokens (`parseFilter`, `snake_case`, `3.11`) count whole and in parts. Scripts written without spaces (Chinese,
+Compound tokens (`parseFilter`, `snake_case`, `3.11`) and names with signs (`C++`, `C#`, `.NET`) count whole and in parts. Scripts written without spaces (Chinese,
 Japanese, Thai, Lao, Khmer, Burmese), and Korean, whose particles hang on the word, give overlapping pairs of
 characters.
 """
@@ -30,7 +30,7 @@ import Stemmer
 
 from pipeline.types import SparseVectors
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever the same text would give other terms or other weights."""
 K1: Final = 1.2
 """Saturation of repeated terms; the usual value (Robertson & Zaragoza 2009, §3.5)."""
@@ -53,8 +53,11 @@ _CACHE_TOKENS_MAX: Final = 100_000
 _MARKS: Final = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc"))
 """Vowel signs and accents: parts of words that `\\w` leaves out."""
 # No possessive quantifiers: those of Python 3.11.2's `re`, which Debian 12 ships, give wrong matches here.
-_ASCII_WORD: Final = re.compile(r"\w+(?:(?<=\d)\.\d+)*", re.ASCII)
-_WORD: Final = re.compile(rf"[\w{_MARKS}]+(?:(?<=\d)\.\d+)*")
+_ASCII_WORD: Final = re.compile(r"\w+(?:(?<=\d)\.\d+)*(?:\+\+|#(?!\w))?", re.ASCII)
+_WORD: Final = re.compile(rf"[\w{_MARKS}]+(?:(?<=\d)\.\d+)*(?:\+\+|#(?!\w))?")
+"""Words; decimal points inside numbers, and the signs that end names such as C++ and C#, belong to them."""
+_DOTTED: Final = re.compile(r"(?:\A|(?<=[\s(\[\"'`]))\.[A-Za-z]\w*", re.ASCII)
+"""Names that begin with a dot, such as .NET and .gitignore; found beside their words."""
 _SPACELESS: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -182,10 +185,13 @@ class _Terms(dict[str, tuple[int, ...]]):
         """The whole token first, then its parts; stop words are empty."""
         if (token.isalnum() and token == token.lower()) or (token.isalpha() and token.istitle()):
             return [self._word(token)]  # no joint is possible: most tokens end here
+        if token[0] == ".":
+            return [self._word(token)]  # its words are found as well
         words = [self._word(token.strip("_"))]
         if len(token) <= _PART_CHARS_MAX:
-            parts = [part for part in _JOINT.split(token) if part]
-            if len(parts) > 1:
+            plain = token.rstrip("+#")
+            parts = [part for part in _JOINT.split(plain) if part]
+            if len(parts) > 1 or plain != token:
                 words.extend(map(self._word, parts))
         return words
 
@@ -199,6 +205,12 @@ class _Terms(dict[str, tuple[int, ...]]):
 
 
 def _tokens(text: str) -> list[str]:
+    dotted = _DOTTED.findall(text)
+    tokens = _undotted(text)
+    return tokens + dotted if dotted else tokens
+
+
+def _undotted(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text)
     text = unicodedata.normalize("NFKC", text)

@@ -12,7 +12,7 @@ from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.index_memory import MemoryIndex
 from pipeline.errors import Corruption, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
-from pipeline.ports import DenseQuery, Search, SparseQuery
+from pipeline.queries import DenseQuery, Search, SparseQuery
 from pipeline.types import OPEN, Hit, Namespace, RecordBatch, RecordId, SparseVectors
 
 SPACE = Namespace("ctx.g1.chunks")

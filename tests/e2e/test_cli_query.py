@@ -97,3 +97,31 @@ def test_chunks_lists_every_chunk_and_leaves_no_pin(curated: Any) -> None:
     ended = curated("chunks", "zoo", "--source", "nothing.md")
     assert ended.status == 2
     assert "has no source nothing.md" in ended.err
+
+
+def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
+    """Past the setting the curate that made the version live builds a graph; --explain tells that it was asked."""
+    items = "".join(f"## Item {i}\n\nThe {i}th thing is about subject {i % 97} and place {i % 89}.\n\n" for i in range(1300))
+    lamina.write("shop/items.md", items)
+    ended = lamina("curate", lamina.folder / "shop", LAMINA_GRAPH_MIN_RECORDS="600")
+    assert ended.status == 0
+    assert "graph: done" in ended.err
+    answer = lamina.json("query", "shop", "Item 77", "--explain", "-k", "3")
+    dense, sparse = (answer["explanation"]["legs"][name] for name in ("dense", "sparse"))
+    assert dense["index"]["graphs"] == 1
+    assert dense["index"]["by_graph"] > 600
+    assert (dense["weight"], sparse["weight"]) == (0.4, 0.6)
+    assert answer["hits"][0]["headings"] == ["Item 77"]
+    assert answer["hits"][0]["score"] == pytest.approx(sum(answer["hits"][0]["shares"].values()))
+    told = lamina.ok("query", "shop", "Item 77", "--explain", "-k", "1")
+    assert "by 1 graph with" in told
+    assert "dense adds" in told
+    assert "graph" not in lamina("curate", "shop", LAMINA_GRAPH_MIN_RECORDS="600").err
+
+
+def test_an_explanation_of_one_retriever_has_no_shares(curated: Any) -> None:
+    answer = curated.json("query", "zoo", "dams", "--mode", "sparse", "--explain")
+    assert list(answer["explanation"]["legs"]) == ["sparse"]
+    assert answer["hits"][0]["shares"] == {}
+    assert "sparse (rank 1" in curated.ok("query", "zoo", "dams", "--mode", "sparse", "--explain")
+    assert "explanation" not in curated.json("query", "zoo", "dams")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.adapters.index_local_facets import Rule, columns, decode, encode
 from pipeline.errors import RejectedInput
 from pipeline.filters import (
     COMPARISONS_MAX,
@@ -204,3 +205,46 @@ def test_any_document_parses_or_is_refused(document):
 )
 def test_scope_is_on_whole_path_parts(path, prefixes, inside):
     assert in_scope(path, prefixes) is inside
+
+
+_METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.sampled_from([0, 1, -3, 2**53, 0.5, 1.0]),
+        "mixed": st.sampled_from([0, True, False, "a", 1.5, ("a", "b"), ("x",), ""]),
+        "s": st.sampled_from(["a", "b", "[x]", ""]),
+    },
+)
+_CONDITIONS = st.recursive(
+    st.builds(
+        lambda field, operator, value: {field: {operator: value}},
+        st.sampled_from(["n", "mixed", "s", "absent"]),
+        st.sampled_from(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]),
+        st.sampled_from([0, 1, 0.5, "a", -3]),
+    )
+    | st.builds(
+        lambda field, operator, values: {field: {operator: values}},
+        st.sampled_from(["n", "mixed", "s", "absent"]),
+        st.sampled_from(["$in", "$nin"]),
+        st.lists(st.sampled_from([0, True, "a", 1.5, "[x]"]), max_size=3),
+    )
+    | st.builds(
+        lambda field, there: {field: {"$exists": there}}, st.sampled_from(["n", "mixed", "s", "absent"]), st.booleans()
+    ),
+    lambda inner: st.builds(
+        lambda operator, parts: {operator: parts},
+        st.sampled_from(["$and", "$or"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(_METADATA, min_size=1, max_size=12), _CONDITIONS)
+def test_columns_decide_as_the_rules_do(rows, document):
+    """The local index's columns, stored and read back, let through exactly the records that the rules do."""
+    condition = parse_filter(document)
+    stored = {name: encode(column) for name, column in columns(rows)}
+    rule = Rule(condition, ())
+    mask = rule.allowed(lambda name: decode(*stored[name]) if name in stored else None, len(rows))
+    assert mask.tolist() == [matches(condition, row) for row in rows]
