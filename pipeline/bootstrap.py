@@ -21,12 +21,13 @@ from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.adapters.owner_local import is_gone, own_name
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
+from pipeline.adapters.reranker_minilm import MiniLmReranker
 from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
-from pipeline.ports import Clock, DenseEmbedder, Ports
+from pipeline.ports import Clock, DenseEmbedder, Ports, Reranker
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -113,6 +114,7 @@ def build(settings: Settings) -> Ports:
         user=settings.user,
         processors=settings.worker_count,
         close_indexes=close,
+        reranker=_reranker(settings),
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,
     )
@@ -125,6 +127,16 @@ def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextR
         landing.settle(clock, ledger, context.slug, places)
         return LocalSourceTree(places.tree)
     return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
+
+
+def _reranker(settings: Settings) -> Reranker | None:
+    if settings.reranker not in ("none", "minilm"):
+        raise RejectedInput(
+            "bad_settings",
+            f"reranker is {settings.reranker!r}, which this deployment doesn't serve",
+            remedy="use none or minilm",
+        )
+    return MiniLmReranker(threads=settings.worker_count) if settings.reranker == "minilm" else None
 
 
 def _graphs(settings: Settings) -> GraphSettings:

@@ -95,6 +95,23 @@ class DenseEmbedder(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Reads a question and passages together and says which answer it. May be repeated; depends on nothing else."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which model this is; known without loading it."""
+        ...
+
+    def rerank(self, question: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Relevance of each text, in order, from 0 to 1; each as if it were alone.
+
+        Raises:
+            Unavailable: the model isn't installed, or the provider did not answer.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """Dense and sparse vectors with metadata under write-once ids, in namespaces.
 
@@ -323,6 +340,8 @@ class Ports:
     """Threads worth having where work leaves the interpreter free."""
     close_indexes: Callable[[], None] = lambda: None
     """Release what `index` has opened."""
+    reranker: Reranker | None = None
+    """Puts hits in order where a question asks for it; None where the deployment serves none."""
     archives: ArchiveReader | None = None
     """Opens archives for imports; None where the deployment reads none."""
     unread_names: frozenset[bytes] = frozenset()

@@ -14,7 +14,7 @@ from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.fusion import Fused, fuse
-from pipeline.ports import DenseEmbedder, Ports
+from pipeline.ports import DenseEmbedder, Ports, Reranker
 from pipeline.queries import DenseQuery, Search, SearchTrace, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.rows import VersionRow
@@ -30,6 +30,9 @@ WEIGHTS = {"dense": 0.4, "sparse": 0.6}
 DEPTH = 5
 DEPTH_MIN = 50
 """Each retriever is asked for this many times `k` and at least so many, so that fusion sees past both tops."""
+
+RERANKED = 20
+"""Hits that a reranker reads, or `k` where that is more."""
 
 K_MAX = 1000
 REFILLS = 6
@@ -50,6 +53,8 @@ class Question:
     filter: Filter | None = None
     version: int | None = None
     """None: the live one."""
+    rerank: bool = False
+    """Whether the deployment's reranker puts the best hits in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Result:
     id: RecordId
     logical_id: LogicalId
     score: float
-    """Fused score from 0 to 1, or the retriever's own score in the other two modes; higher is better."""
+    """Fused score from 0 to 1; the retriever's own score in the other two modes; the reranker's where it was asked."""
     ranks: Mapping[str, int]
     """Retriever to rank, from 1."""
     scores: Mapping[str, float]
@@ -97,6 +102,9 @@ class Answer:
     model: str
     """Name and version of the dense model."""
     seconds: float
+    reranker: str = ""
+    """Name and version of the model that put the hits in order; empty where none did."""
+    rerank_seconds: float = 0.0
 
     @property
     def dropped(self) -> int:
@@ -166,15 +174,51 @@ def _answer(ports: Ports, slug: ContextSlug, question: Question, version: Versio
         weights = _weights(ports, slug, version, recipe, question.text)
         legs["sparse"] = _listed(ports, slug, namespace, replace(base, query=SparseQuery(weights)), began)
     fused = _fused(legs)
+    many = max(question.k, RERANKED) if question.rerank else question.k
+    results = _hydrate(ports, slug, namespace, fused[:many], legs)
+    found = ports.clock.now()
+    reranker = _require_reranker(ports) if question.rerank else None
+    if reranker is not None:
+        results = _reranked(reranker, question.text, results)
     return Answer(
         version=version.number,
-        results=_hydrate(ports, slug, namespace, fused[: question.k], legs),
+        results=results[: question.k],
         legs=legs,
         weights=WEIGHTS if len(legs) > 1 else {},
         generation=version.generation,
         model=f"{recipe.model.name} {recipe.model.version}",
         seconds=ports.clock.now() - started,
+        reranker=f"{reranker.identity.name} {reranker.identity.version}" if reranker else "",
+        rerank_seconds=ports.clock.now() - found if reranker else 0.0,
     )
+
+
+def _require_reranker(ports: Ports) -> Reranker:
+    if ports.reranker is None:
+        raise RejectedInput(
+            "no_reranker",
+            "this deployment serves no reranker",
+            remedy="ask without it, or install lamina[rerank] and set reranker to minilm",
+        )
+    return ports.reranker
+
+
+def _reranked(reranker: Reranker, question: str, results: Sequence[Result]) -> tuple[Result, ...]:
+    """The results by what the reranker says of them, ties as they were."""
+    texts = [_passage(result.metadata) for result in results]
+    scores = reranker.rerank(question, texts)
+    judged = [
+        replace(result, score=score, scores={**result.scores, "rerank": score})
+        for result, score in zip(results, scores, strict=True)
+    ]
+    return tuple(sorted(judged, key=lambda result: -result.score))
+
+
+def _passage(metadata: Metadata) -> str:
+    """A passage under its title and headings, as a reader meets it."""
+    title, section = str(metadata.get("title", "")), str(metadata.get("section_path", ""))
+    lead = section if section.startswith(title) else " > ".join(part for part in (title, section) if part)
+    return f"{lead}\n\n{metadata['text']}" if lead else str(metadata["text"])
 
 
 def _fused(legs: Mapping[str, Leg]) -> list[Fused]:

@@ -61,6 +61,8 @@ class Settings:
     """Folder that holds all state."""
     embedder: str = "minilm"
     """Dense model of contexts whose first run names none: minilm or static."""
+    reranker: str = "none"
+    """Model of `lamina query --rerank`: none or minilm."""
     project_id: str = "local"
     user: str = "local"
     workers: int = 0

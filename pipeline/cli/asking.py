@@ -48,6 +48,9 @@ def query(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", help="Ask this version, not the live one.")
     ] = None,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Let the reranker read the best hits and put them in order; slow.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each retriever found, and what made the order.")
     ] = False,
@@ -58,7 +61,7 @@ def query(
 
     call = invocation(context, as_json=as_json)
     prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
-    question = Question(text_of(text), k, mode, prefixes, _filter(text_of(filter_text)), version)
+    question = Question(text_of(text), k, mode, prefixes, _filter(text_of(filter_text)), version, rerank)
     answer = search(call.ports, slug_of(name), question)
     if as_json:
         hits = [_hit(rank, result, answer.version) for rank, result in enumerate(answer.results, 1)]
@@ -119,6 +122,8 @@ def _explanation(answer: Answer) -> dict[str, Any]:
         "seconds": answer.seconds,
         "generation": answer.generation,
         "model": answer.model,
+        "reranker": answer.reranker,
+        "rerank_seconds": answer.rerank_seconds,
         "legs": {
             name: {
                 "weight": answer.weights.get(name, 1.0),
@@ -146,6 +151,8 @@ def _show_explanation(call: Invocation, answer: Answer) -> None:
             f"{name}: {weight}{counted(len(leg.hits), 'hit')}{_searched(leg.trace)}, {leg.seconds * 1000:.0f} ms{dropped}",
             indent=2,
         )
+    if answer.reranker:
+        out.line(f"rerank: {answer.reranker}, {answer.rerank_seconds * 1000:.0f} ms", indent=2)
     out.line()
 
 
@@ -166,10 +173,12 @@ def _searched(trace: SearchTrace) -> str:
 def _why(result: Result) -> str:
     """What each retriever thought of a passage, in one phrase."""
     told = []
-    for name in result.shares or result.scores:
+    for name in result.shares or result.ranks:
         place = f"rank {result.ranks[name]}, score {result.scores[name]:.4f}" if name in result.ranks else "not named"
         share = f" adds {result.shares[name]:.4f}" if name in result.shares else ""
         told.append(f"{name}{share} ({place})")
+    if "rerank" in result.scores:
+        told.append(f"rerank says {result.scores['rerank']:.4f}")
     return "; ".join(told)
 
 

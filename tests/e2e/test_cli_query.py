@@ -101,7 +101,9 @@ def test_chunks_lists_every_chunk_and_leaves_no_pin(curated: Any) -> None:
 
 def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
     """Past the setting the curate that made the version live builds a graph; --explain tells that it was asked."""
-    items = "".join(f"## Item {i}\n\nThe {i}th thing is about subject {i % 97} and place {i % 89}.\n\n" for i in range(1300))
+    items = "".join(
+        f"## Item {i}\n\nThe {i}th thing is about subject {i % 97} and place {i % 89}.\n\n" for i in range(1300)
+    )
     lamina.write("shop/items.md", items)
     ended = lamina("curate", lamina.folder / "shop", LAMINA_GRAPH_MIN_RECORDS="600")
     assert ended.status == 0
@@ -125,3 +127,25 @@ def test_an_explanation_of_one_retriever_has_no_shares(curated: Any) -> None:
     assert answer["hits"][0]["shares"] == {}
     assert "sparse (rank 1" in curated.ok("query", "zoo", "dams", "--mode", "sparse", "--explain")
     assert "explanation" not in curated.json("query", "zoo", "dams")
+
+
+def test_reranking_is_refused_unless_it_is_served(curated: Any) -> None:
+    ended = curated("query", "zoo", "dams", "--rerank")
+    assert ended.status == 2
+    assert "set reranker to minilm" in ended.err
+    ended = curated("query", "zoo", "dams", LAMINA_RERANKER="magic")
+    assert "use none or minilm" in ended.err
+
+
+def test_the_reranker_puts_hits_in_order(curated: Any) -> None:
+    ended = curated("query", "zoo", "When do otters eat?", "--rerank", "--explain", "--json", LAMINA_RERANKER="minilm")
+    answer = ended.document
+    scores = [hit["score"] for hit in answer["hits"]]
+    assert answer["hits"][0]["headings"][-1] == "Feeding"
+    assert scores == sorted(scores, reverse=True)
+    assert all(hit["scores"]["rerank"] == hit["score"] for hit in answer["hits"])
+    assert answer["explanation"]["reranker"].startswith("ms-marco-MiniLM-L12")
+    told = curated(
+        "query", "zoo", "When do otters eat?", "--rerank", "--explain", "-k", "1", LAMINA_RERANKER="minilm"
+    ).out
+    assert "rerank says 0.9" in told
