@@ -137,6 +137,8 @@ class VectorIndex(Protocol):
     def search(self, namespace: Namespace, request: Search) -> tuple[Hit, ...]:
         """The k best records, best first, ties by id. Fewer only where fewer match; sparse hits share a term.
 
+        A graph finds nearly all of the nearest, and of more than `k` equal ones any; scores are exact all the same.
+
         A namespace that was never written is empty.
         """
         ...

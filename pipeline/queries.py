@@ -56,6 +56,8 @@ class SearchTrace:
     """Similarities computed, those inside graphs included; 0 for a sparse search."""
     segments: int = 0
     """Stored groups of records that were looked at."""
+    unknown_fields: tuple[str, ...] = ()
+    """Fields of the filter that no record has which was looked at, whatever its version and scope."""
     unusable: tuple[str, ...] = ()
     """Graph files that were passed over because they are damaged or gone; their records were searched exactly."""
 

@@ -104,7 +104,7 @@ def due(
             replaced.append(number)
     total = sum(segment.live for segment in chosen)
     worn = len(chosen) > len(fresh) or any(s.graph in graphs for s in fresh)
-    if total < (settings.min_records // FRESH_SHARE if members else settings.min_records) and not worn:
+    if (total < (_fewest(settings) if members else settings.min_records) and not worn) or not chosen:
         return None
     for number in sorted(members, key=lambda n: graphs[n].records):
         if number not in replaced and sum(s.live for s in members[number]) <= total:
@@ -113,6 +113,10 @@ def due(
             total += sum(s.live for s in members[number])
     (last,) = db.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'graph'").fetchone()
     return Due(space, tuple(sorted(chosen, key=lambda s: s.number)), tuple(replaced), f"{last + 1}{SUFFIX}")
+
+
+def _fewest(settings: GraphSettings) -> int:
+    return max(settings.min_records // FRESH_SHARE, 1)
 
 
 def build(
@@ -127,7 +131,7 @@ def build(
     """Build one graph and list it. Records in it; 0 where it was stopped, or where nothing lives of what was due."""
     segments = _compacted(transaction, wanted, stop)
     total = max(sum(segment.live for segment in segments), 1)
-    if sum(segment.live for segment in segments) < settings.min_records // FRESH_SHARE:
+    if sum(segment.live for segment in segments) < _fewest(settings):
         _publish(transaction, wanted, (), None)
         return 0
     graph = NewGraph(wanted.space[1], settings)

@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.filters import ORDERINGS, Comparison, Filter, holds, in_scope
+from pipeline.filters import ORDERINGS, Comparison, Filter, fields_of, holds, in_scope
 from pipeline.types import Metadata, MetadataValue
 
 Mask = npt.NDArray[np.bool_]
@@ -98,6 +98,8 @@ class Rule:
     def __init__(self, condition: Filter | None, scope: Sequence[str]) -> None:
         self.condition = condition
         self.scope = tuple(scope)
+        self.unknown = set(fields_of(condition)) if condition else set()
+        """Fields of the filter that no segment has had so far."""
         self._decided: dict[object, dict[tuple[type, MetadataValue], bool]] = {}
 
     def allowed(self, read: Callable[[str], Column | None], rows: int) -> Mask | None:
@@ -120,7 +122,10 @@ class Rule:
 
     def _passing(self, condition: Filter, read: Callable[[str], Column | None], rows: int) -> Mask:
         if isinstance(condition, Comparison):
-            return self._mask(read(condition.field), condition, lambda value: holds(condition, value), rows)
+            column = read(condition.field)
+            if column is not None:
+                self.unknown.discard(condition.field)
+            return self._mask(column, condition, lambda value: holds(condition, value), rows)
         parts = [self._passing(part, read, rows) for part in condition.parts]
         if condition.operator == "$and":
             return reduce(np.logical_and, parts, np.ones(rows, np.bool_))

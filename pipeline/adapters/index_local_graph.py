@@ -155,7 +155,9 @@ def file_crc(path: Path, stop: Callable[[], bool] = lambda: False) -> int:
 
 
 def _library() -> Any:
-    # Imported here: a command that searches no graph should not pay for it.
+    # Imported here: a command that searches no graph should not pay for it. Both libraries carry a C++ runtime of their
+    # own, and onnxruntime crashes the process when it is loaded after usearch's; the other way round both work.
+    import onnxruntime  # noqa: F401, PLC0415
     from usearch.index import Index  # noqa: PLC0415
 
     return Index

@@ -78,7 +78,8 @@ def find(
         graphs: of the namespace, by number.
         opened: a graph's mapped file; None where it can't be used.
     """
-    parts = list(allowed(db, space[0], request))
+    rule = Rule(request.filter, request.scope)
+    parts = list(allowed(db, space[0], request.version, rule))
     count = _Count()
     if isinstance(request.query, SparseQuery):
         places, scores = _sparse(db, parts, request.query)
@@ -92,6 +93,7 @@ def find(
         ef=count.ef,
         distances=count.distances,
         segments=len(parts),
+        unknown_fields=tuple(sorted(rule.unknown)),
         unusable=tuple(count.unusable),
     )
     return _best(db, places, scores, request.k), trace
@@ -103,16 +105,15 @@ class _Graphs:
     opened: Callable[[GraphRow], OpenGraph | None]
 
 
-def allowed(db: sqlite3.Connection, space: int, request: Search) -> Iterator[Part]:
+def allowed(db: sqlite3.Connection, space: int, version: int, rule: Rule) -> Iterator[Part]:
     """Segments with the slots that version, scope and filter let through, where there are any."""
-    rule = Rule(request.filter, request.scope)
     query = "SELECT number, graph, rows, added_max, removed_min FROM segment WHERE space = ? ORDER BY number"
     for number, graph, rows, added_max, removed_min in db.execute(query, (space,)).fetchall():
         mask: Mask | None = None
-        if not added_max <= request.version < removed_min:
+        if not added_max <= version < removed_min:
             added, removed = db.execute("SELECT added, removed FROM segment WHERE number = ?", (number,)).fetchone()
-            mask = np.frombuffer(added, "<i8") <= request.version
-            mask &= request.version < np.frombuffer(removed, "<i8")
+            mask = np.frombuffer(added, "<i8") <= version
+            mask &= version < np.frombuffer(removed, "<i8")
             if not mask.any():
                 continue
         fits = rule.allowed(partial(_column, db, number, rows), rows)
@@ -214,9 +215,10 @@ def _through_graph(
         kept = keys[found.holds(keys)]
         if len(kept) >= min(k, total):
             break
+        # Few of the nearest are allowed, or the graph doesn't reach all of its own.
+        if fetch >= row.records or _candidates(row, 2 * fetch) * CANDIDATE_COST > each:
+            return None
         fetch *= 2
-        if _candidates(row, fetch) * CANDIDATE_COST > each:
-            return None  # so few of the nearest are allowed that asking for more of them won't help
     count.graphs += 1
     count.by_graph += total
     kept = np.sort(kept[: k + SPARE])

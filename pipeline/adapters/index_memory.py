@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.errors import RejectedInput
-from pipeline.filters import in_scope, matches
+from pipeline.filters import fields_of, in_scope, matches
 from pipeline.queries import DenseQuery, GraphInfo, Search, SearchTrace
 from pipeline.types import (
     OPEN,
@@ -119,10 +119,11 @@ class MemoryIndex:
             if isinstance(request.query, DenseQuery):
                 _check_dimension(namespace, space.dim, len(request.query.vector))
             chosen = [(record, row) for record, row in space.records.items() if _wanted(row, request)]
+            unknown = _unknown(space.records.values(), request)
         scored = (Hit(record, value) for record, row in chosen if (value := _score(row, request)) is not None)
         hits = tuple(sorted(scored, key=lambda hit: (-hit.score, hit.id))[: request.k])
         counted = len(chosen) if isinstance(request.query, DenseQuery) else 0
-        return hits, SearchTrace(len(chosen), exact=len(chosen), distances=counted)
+        return hits, SearchTrace(len(chosen), exact=len(chosen), distances=counted, unknown_fields=unknown)
 
     def optimize(self, namespace: Namespace, *, report: Callable[[int, int], None], stop: Callable[[], bool]) -> int:
         """Nothing is ever due."""
@@ -151,6 +152,11 @@ class MemoryIndex:
     def _records(self, namespace: Namespace) -> dict[RecordId, _Record]:
         space = self._spaces.get(namespace)
         return space.records if space else {}
+
+
+def _unknown(rows: Iterable[_Record], request: Search) -> tuple[str, ...]:
+    seen = {name for row in rows if _wanted(row, replace(request, filter=None)) for name in row.metadata}
+    return tuple(sorted(fields_of(request.filter) - seen)) if request.filter else ()
 
 
 def _wanted(row: _Record, request: Search) -> bool:

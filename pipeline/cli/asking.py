@@ -20,7 +20,7 @@ from pipeline.types import ContextSlug
 
 if TYPE_CHECKING:
     from pipeline.queries import SearchTrace
-    from pipeline.search import Answer, Result
+    from pipeline.search import Answer, Question, Result
 
 SNIPPET_LINES = 4
 PAGE_ROWS = 500
@@ -63,6 +63,8 @@ def query(
     prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
     question = Question(text_of(text), k, mode, prefixes, _filter(text_of(filter_text)), version, rerank)
     answer = search(call.ports, slug_of(name), question)
+    for note in _doubts(question, answer):
+        call.console.note(note)
     if as_json:
         hits = [_hit(rank, result, answer.version) for rank, result in enumerate(answer.results, 1)]
         told = {"explanation": _explanation(answer)} if explain else {}
@@ -87,6 +89,20 @@ def _filter(text: str) -> Filter | None:
         ) from error
     except RecursionError as error:
         raise RejectedInput("bad_filter", "--filter is nested too deeply", remedy="make it flatter") from error
+
+
+def _doubts(question: Question, answer: Answer) -> list[str]:
+    """What may be wrong with a question that found less than expected: a field or a folder that isn't there."""
+    trace = next(iter(answer.legs.values())).trace
+    if question.scope and not trace.records and (not question.filter or trace.unknown_fields):
+        folders = ", ".join(question.scope)
+        return [f"version {answer.version} holds nothing under {folders}; see: lamina ledger"]
+    if not trace.unknown_fields:
+        return []
+    names = ", ".join(trace.unknown_fields)
+    return [
+        f"no passage of version {answer.version} has the field {names}; `lamina query --json` shows the fields there are"
+    ]
 
 
 def _hit(rank: int, result: Result, version: int) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import threading
 import numpy as np
 import pytest
 
+from pipeline.adapters import index_local_search
 from pipeline.adapters.index_local import LocalIndex
+from pipeline.adapters.index_local_graph import GraphSettings
 from pipeline.adapters.index_memory import MemoryIndex
 from pipeline.errors import Corruption, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
@@ -243,6 +245,25 @@ class VectorIndexContract:
         assert failures == []
         assert ids(index.search(SPACE, dense(1, k=100))) == [f"t{i:02}" for i in range(60)]
 
+    def test_the_trace_says_what_a_search_could_see(self, index):
+        """Records let through, and fields of the filter that none of them has."""
+        index.upsert(batch(*THREE))
+        for query in (dense(1), sparse({5: 1.0})):
+            assert index.explain(SPACE, query)[0] == index.search(SPACE, query)
+            assert index.explain(SPACE, query)[1].records == 3
+        _, trace = index.explain(SPACE, dense(1, filter=parse_filter({"n": {"$gte": 2}, "nobody": {"$exists": False}})))
+        assert (trace.records, trace.unknown_fields) == (2, ("nobody",))
+        _, trace = index.explain(SPACE, dense(1, scope=("docs2",), filter=parse_filter({"n": {"$lt": 3}})))
+        assert (trace.records, trace.unknown_fields) == (0, ())
+        assert index.explain(Namespace("none.g1.chunks"), dense(1))[1].records == 0
+
+    def test_optimize_changes_no_answer(self, index):
+        index.upsert(batch(*THREE))
+        before = index.search(SPACE, dense(0.9, 0.1))
+        assert index.optimize(SPACE, report=lambda _done, _total: None, stop=lambda: False) >= 0
+        assert index.search(SPACE, dense(0.9, 0.1)) == before
+        assert all(graph.usable for graph in index.graphs(SPACE))
+
 
 class TestMemoryIndex(VectorIndexContract):
     def make(self, _folder):
@@ -314,6 +335,32 @@ class TestLocalIndex(VectorIndexContract):
         index.delete(SPACE, [RecordId(f"r{i:03}") for i in range(180, 200)])
         assert segments() == (0, None)
         index.close()
+
+
+class _Optimizing(LocalIndex):
+    """The local index with a graph over everything after each write."""
+
+    def upsert(self, batch):
+        super().upsert(batch)
+        self.optimize(batch.namespace, report=lambda _done, _total: None, stop=lambda: False)
+
+
+class TestLocalIndexWithGraphs(VectorIndexContract):
+    def make(self, folder):
+        return _Optimizing(folder / "index.db", segment_rows=2, graphs=GraphSettings(min_records=1, threads=1))
+
+    def test_many_ties_are_cut_by_id(self, index):
+        """A graph returns any of many equal records; which of them isn't known, but that they are equal is."""
+        index.upsert(batch(*((f"r{i:04}", [0, 1], {}, {"even": i % 2 == 0}) for i in range(900))))
+        hits = index.search(SPACE, dense(0, 1, k=3, filter=parse_filter({"even": True})))
+        assert [hit.score for hit in hits] == [1, 1, 1]
+        assert ids(hits) == sorted(ids(hits))
+        assert all(int(hit.id[1:]) % 2 == 0 for hit in hits)
+
+    @pytest.fixture(autouse=True)
+    def _prefer_graphs(self, monkeypatch):
+        """Scoring one by one looks dear, so that graphs answer though there are few records."""
+        monkeypatch.setattr(index_local_search, "reading_cost", lambda _slots, _rows: 1e12)
 
 
 @pytest.mark.parametrize("seed", range(4))

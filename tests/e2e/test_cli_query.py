@@ -149,3 +149,13 @@ def test_the_reranker_puts_hits_in_order(curated: Any) -> None:
         "query", "zoo", "When do otters eat?", "--rerank", "--explain", "-k", "1", LAMINA_RERANKER="minilm"
     ).out
     assert "rerank says 0.9" in told
+
+
+def test_a_field_or_folder_that_is_not_there_is_told(curated: Any) -> None:
+    """Nothing found is an answer; that the filter can't hold of anything is worth a word, on standard error."""
+    ended = curated("query", "zoo", "otters", "--filter", '{"titel": "Beavers"}')
+    assert (ended.status, ended.out.strip()) == (0, "nothing found in zoo, version 1")
+    assert "no passage of version 1 has the field titel" in ended.err
+    assert "holds nothing under nowhere" in curated("query", "zoo", "otters", "--scope", "nowhere").err
+    for quiet in (("--filter", '{"title": "Nothing"}'), ("--scope", "animals"), ()):
+        assert curated("query", "zoo", "otters", *quiet).err == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -370,3 +372,12 @@ def test_readers_at_full_rate_see_no_builder(filled):
         assert len(hits) == 20
         assert {hit.id for hit in hits} <= kept
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_the_model_may_be_loaded_after_a_graph():
+    """The two native libraries crash the process in the wrong order: ours is the right one."""
+    program = (
+        "import sys; from pipeline.adapters import index_local_graph; index_local_graph._library();"
+        "import onnxruntime; sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7
