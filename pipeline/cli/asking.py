@@ -138,6 +138,7 @@ def _explanation(answer: Answer) -> dict[str, Any]:
         "seconds": answer.seconds,
         "generation": answer.generation,
         "model": answer.model,
+        "graphs": [asdict(graph) for graph in answer.graphs],
         "reranker": answer.reranker,
         "rerank_seconds": answer.rerank_seconds,
         "legs": {
@@ -165,6 +166,13 @@ def _show_explanation(call: Invocation, answer: Answer) -> None:
         dropped = f", {counted(leg.dropped, 'hit')} dropped that the ledger doesn't list" if leg.dropped else ""
         out.line(
             f"{name}: {weight}{counted(len(leg.hits), 'hit')}{_searched(leg.trace)}, {leg.seconds * 1000:.0f} ms{dropped}",
+            indent=2,
+        )
+    for graph in answer.graphs:
+        usable = "" if graph.usable else ", damaged"
+        out.line(
+            f"graph: {graph.live:,} of {graph.records:,} records live, m {graph.m}, ef_construction {graph.ef_construction},"
+            f" ef_search {graph.ef_search}, found {graph.recall:.1%} of the ten nearest when built{usable}",
             indent=2,
         )
     if answer.reranker:

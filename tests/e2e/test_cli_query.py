@@ -112,10 +112,13 @@ def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
     dense, sparse = (answer["explanation"]["legs"][name] for name in ("dense", "sparse"))
     assert dense["index"]["graphs"] == 1
     assert dense["index"]["by_graph"] > 600
-    assert (dense["weight"], sparse["weight"]) == (0.4, 0.6)
+    assert (dense["weight"], sparse["weight"]) == (0.5, 0.5)
     assert answer["hits"][0]["headings"] == ["Item 77"]
     assert answer["hits"][0]["score"] == pytest.approx(sum(answer["hits"][0]["shares"].values()))
+    (graph,) = answer["explanation"]["graphs"]
+    assert (graph["m"], graph["ef_construction"], graph["usable"]) == (16, 128, True)
     told = lamina.ok("query", "shop", "Item 77", "--explain", "-k", "1")
+    assert "m 16, ef_construction 128, ef_search 96" in told
     assert "by 1 graph with" in told
     assert "dense adds" in told
     assert "graph" not in lamina("curate", "shop", LAMINA_GRAPH_MIN_RECORDS="600").err
