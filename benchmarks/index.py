@@ -1,6 +1,7 @@
 """The local index at scale: recall, similarities computed, filters, replacement, time beside the bare library.
 
-usage: index.py [--sizes 5000,20000,100000] [--sets clustered,uniform] [--queries 100] [--folder F] [--json]
+usage: index.py [--sizes 5000,20000,100000] [--sets clustered,uniform] [--queries 100] [--folder F]
+                [--no-replacement] [--json]
 
 Vectors have 384 dimensions and unit length, from a fixed seed: `clustered` falls into n / 200 groups with a third of
 their spread inside a group, `uniform` is spread evenly over the sphere, the hardest there is. Recall@10 is against an
@@ -124,16 +125,26 @@ def bare(folder: Path, queries: np.ndarray, ef: float) -> float:
     return float(np.median(spent))
 
 
-def measure(kind: str, size: int, queries_count: int, folder: Path) -> dict:
+def show(r: dict, when: str) -> None:
+    replaced = "30 %" if when == "replaced" else "no"
+    for name, row in r[when].items():
+        print(f"| {r['set']} | {r['size']} | {replaced} | {name} | {row['recall']:.3f} | {row['short']} | {row['share']:.2%} | "
+              f"{row['graphs']:.1f} | {row['cpu_ms']:.2f} |", flush=True)  # fmt: skip
+
+
+def measure(kind: str, size: int, queries_count: int, folder: Path, *, replace: bool) -> dict:
     points = Points(kind, size)
     vectors = points.take(size)
     queries = points.take(queries_count)
     rng = np.random.default_rng(11)
     keys, buckets = np.arange(size), rng.integers(0, 1000, size)
     live = np.ones(size, np.bool_)
-    index = LocalIndex(folder / f"{kind}{size}.sqlite", graphs=GraphSettings())
+    path = folder / f"{kind}{size}.sqlite"
+    kept = path.exists()
+    index = LocalIndex(path, graphs=GraphSettings())
     start, cpu = time.time(), time.process_time()
-    write(index, vectors, keys, buckets, 1)
+    if not kept:
+        write(index, vectors, keys, buckets, 1)
     report = {"set": kind, "size": size, "write_s": time.time() - start, "write_cpu": time.process_time() - cpu}
     start, cpu = time.time(), time.process_time()
     index.optimize(SPACE, report=lambda done, total: print(f"\r{kind} {size}: {done}/{total}", end="", file=sys.stderr),
@@ -142,7 +153,12 @@ def measure(kind: str, size: int, queries_count: int, folder: Path) -> dict:
     report |= {"build_s": time.time() - start, "build_cpu": time.process_time() - cpu}
     report["graphs"] = [f"{g.records} ef {g.ef_search} recall {g.recall:.3f}" for g in index.graphs(SPACE)]
     report["first"] = ask(index, queries, 1, vectors, keys, buckets, live)
+    show(report, "first")
     report["bare_ms"] = bare(folder / f"{kind}{size}.graphs", queries, report["first"]["none"]["ef"] or 1)
+    report["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if not replace:
+        index.close()
+        return report
     gone = rng.permutation(size)[: size * 3 // 10]
     for at in range(0, len(gone), BLOCK):
         index.stamp(SPACE, [RecordId(f"{key:09}") for key in gone[at : at + BLOCK]], 2)
@@ -158,6 +174,7 @@ def measure(kind: str, size: int, queries_count: int, folder: Path) -> dict:
         index, queries, 2, everything, np.concatenate([keys, new]), np.concatenate([buckets, fresh_buckets]),
         np.concatenate([live, np.ones(len(new), np.bool_)]),
     )  # fmt: skip
+    show(report, "replaced")
     report["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     index.close()
     return report
@@ -168,28 +185,28 @@ def main() -> None:
     asked.add_argument("--sizes", default="5000,20000,100000")
     asked.add_argument("--sets", default="clustered,uniform")
     asked.add_argument("--queries", type=int, default=100)
-    asked.add_argument("--folder", type=Path)
+    asked.add_argument("--folder", type=Path, help="keep the indexes here, and ask those that are there already")
+    asked.add_argument("--no-replacement", action="store_true", help="ask once, replace nothing")
     asked.add_argument("--json", action="store_true")
     args = asked.parse_args()
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+    if not args.json:
+        print(
+            "| set | records | replaced | kept by filter | recall@10 | too few | similarities of all | by graph | ms |"
+        )
+        print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.folder or Path(temporary)
         reports = [
-            measure(kind, int(size), args.queries, Path(folder))
+            measure(kind, int(size), args.queries, folder, replace=not args.no_replacement)
             for size in args.sizes.split(",")
             for kind in args.sets.split(",")
         ]
     if args.json:
         json.dump(reports, sys.stdout, indent=1)
         return
-    print("| set | records | replaced | kept by filter | recall@10 | too few | similarities of all | by graph | ms |")
-    print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
-    for r in reports:
-        for when in ("first", "replaced"):
-            for name, row in r[when].items():
-                print(f"| {r['set']} | {r['size']} | {'30 %' if when == 'replaced' else 'no'} | {name} | {row['recall']:.3f} | "
-                      f"{row['short']} | {row['share']:.2%} | {row['graphs']:.1f} | {row['cpu_ms']:.2f} |")  # fmt: skip
     for r in reports:
         print(f"\n{r['set']} {r['size']}: written in {r['write_s']:.0f} s ({r['write_cpu']:.0f} CPU s), graphs built in "
-              f"{r['build_s']:.0f} s ({r['build_cpu']:.0f} CPU s): {r['graphs'] or 'none'}; after 30 %: {r['graphs_after']}; "
+              f"{r['build_s']:.0f} s ({r['build_cpu']:.0f} CPU s): {r['graphs'] or 'none'}; after 30 %: {r.get('graphs_after')}; "
               f"a search {r['first']['none']['cpu_ms']:.2f} ms, bare {r['bare_ms']:.2f} ms; peak {r['peak_mib']:.0f} MiB")  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class GraphChoices:
     """Links of a vector in a graph."""
     graph_ef_construction: int = 128
     """Candidates looked at when a vector is linked."""
-    graph_ef_search: int = 96
+    graph_ef_search: int = 256
     """Candidates that a search looks at, at least."""
     graph_threads: int = 0
     """Threads that build; 0: as many as there are processors."""

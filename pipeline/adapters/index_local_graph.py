@@ -25,7 +25,7 @@ import numpy as np
 from pipeline.adapters.index_local_segments import Int64Array
 from pipeline.types import Float32Array
 
-RECALL: Final = 0.99
+RECALL: Final = 0.995
 """What a graph is calibrated to reach of the ten nearest; questions lie farther from its vectors than its vectors do."""
 SAMPLE: Final = 256
 _TRIAL: Final = 2_000_000
@@ -44,7 +44,7 @@ class GraphSettings:
     """Records past which a graph is due; fewer are searched exactly. 0: never."""
     m: int = 16
     ef_construction: int = 128
-    ef_search: int = 96
+    ef_search: int = 256
     """Candidates that a search looks at, at least."""
     threads: int = 0
     """Threads that build; 0: as many as there are processors."""

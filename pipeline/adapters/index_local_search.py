@@ -33,6 +33,8 @@ CANDIDATE_COST: Final = 8.0
 measured by `benchmarks/index.py` on 384 dimensions; only their ratios matter."""
 PREFERENCE: Final = 2.0
 """Where all may be found, a graph is asked unless scoring each costs less than half: it touches far fewer pages."""
+SHARE_MIN: Final = 1 / 64
+"""Where a smaller share may be found each is scored: among so many others a graph misses some."""
 DEPTH: Final = 2
 """Candidates for each record that is fetched beyond the usual: far from the question a graph misses more."""
 SPARE: Final = 16
@@ -198,9 +200,9 @@ def _through_graph(
     # Of the nearest `fetch` records of the graph about `wanted` are allowed, where the allowed ones lie like the others.
     fetch = -(-wanted * row.records // total)
     each = sum(reading_cost(len(part.slots), part.rows) for part in parts)
-    if min(k, total) == total or _candidates(row, fetch) * CANDIDATE_COST > each * (
-        PREFERENCE if total == row.records else 1
-    ):
+    if min(k, total) == total or total < SHARE_MIN * row.records:
+        return None
+    if _candidates(row, fetch) * CANDIDATE_COST > each * (PREFERENCE if total == row.records else 1):
         return None
     graph = graphs.opened(row)
     if graph is None:

@@ -3,7 +3,7 @@
 space    a namespace and its dimension
 segment  rows, live rows, the graph that covers it (0: none), and the versions of its rows as arrays: the search's copy of
          record.added and .removed, with the highest and the lowest of each, by which most segments are judged whole
-dense    the dense vectors of a segment, 64 rows a block; `place` as in record, of the block's first row. The pages of a
+dense    the dense vectors of a segment, 16 rows a block; `place` as in record, of the block's first row. The pages of a
          long value are a chain that has to be followed from its start: one row of a block is found fast. Never change
 posting  the sparse vectors of a segment (see `index_local_segments`); never change
 facet    the filter columns of a segment (see `index_local_facets`); never change
@@ -37,8 +37,8 @@ from pipeline.types import (
 
 IDS_AT_ONCE: Final = 1_000
 """Ids in one statement."""
-BLOCK_ROWS: Final = 64
-_BLOCK_COST: Final = 30.0
+BLOCK_ROWS: Final = 16
+_BLOCK_COST: Final = 12.0
 _ROW_COST: Final = 0.6
 """Microseconds of a block read for one of its vectors, and of each vector of a segment read whole."""
 

@@ -118,7 +118,7 @@ def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
     (graph,) = answer["explanation"]["graphs"]
     assert (graph["m"], graph["ef_construction"], graph["usable"]) == (16, 128, True)
     told = lamina.ok("query", "shop", "Item 77", "--explain", "-k", "1")
-    assert "m 16, ef_construction 128, ef_search 96" in told
+    assert "m 16, ef_construction 128, ef_search 256" in told
     assert "by 1 graph with" in told
     assert "dense adds" in told
     assert "graph" not in lamina("curate", "shop", LAMINA_GRAPH_MIN_RECORDS="600").err

@@ -21,7 +21,7 @@ from pipeline.types import Namespace, RecordBatch, RecordId, SparseVectors
 
 SPACE = Namespace("ctx.g1.chunks")
 DIM = 16
-SETTINGS = GraphSettings(min_records=400, threads=1)
+SETTINGS = GraphSettings(min_records=400, ef_search=96, threads=1)
 
 
 def unit(array):
@@ -291,7 +291,7 @@ def test_evenly_spread_vectors_get_longer_candidate_lists(tmp_path):
 def test_any_history_agrees_with_the_reference(tmp_path, seed):
     """Seeded upserts, stamps, deletes, builds, reopenings; then questions at every version, scope and filter."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
-    settings = GraphSettings(min_records=300, threads=1)
+    settings = GraphSettings(min_records=300, ef_search=96, threads=1)
     index = LocalIndex(tmp_path / "index.sqlite", segment_rows=draw.choice([64, 128]), graphs=settings)
     reference = MemoryIndex()
     made = 0
