@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnxruntime  # noqa: F401  # before usearch: the other way round the two crash
 from usearch.index import Index
 
 from pipeline.adapters.index_local import LocalIndex

@@ -105,7 +105,7 @@ def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
         f"## Item {i}\n\nThe {i}th thing is about subject {i % 97} and place {i % 89}.\n\n" for i in range(1300)
     )
     lamina.write("shop/items.md", items)
-    ended = lamina("curate", lamina.folder / "shop", LAMINA_GRAPH_MIN_RECORDS="600")
+    ended = lamina("curate", lamina.folder / "shop", LAMINA_GRAPH_MIN_RECORDS="600", LAMINA_GRAPH_EF_SEARCH="48")
     assert ended.status == 0
     assert "graph: done" in ended.err
     answer = lamina.json("query", "shop", "Item 77", "--explain", "-k", "3")
@@ -118,10 +118,10 @@ def test_a_large_index_gets_a_graph_and_says_so(lamina: Any) -> None:
     (graph,) = answer["explanation"]["graphs"]
     assert (graph["m"], graph["ef_construction"], graph["usable"]) == (16, 128, True)
     told = lamina.ok("query", "shop", "Item 77", "--explain", "-k", "1")
-    assert "m 16, ef_construction 128, ef_search 256" in told
+    assert "m 16, ef_construction 128, ef_search 48" in told
     assert "by 1 graph with" in told
     assert "dense adds" in told
-    assert "graph" not in lamina("curate", "shop", LAMINA_GRAPH_MIN_RECORDS="600").err
+    assert "graph" not in lamina("curate", "shop", LAMINA_GRAPH_MIN_RECORDS="600", LAMINA_GRAPH_EF_SEARCH="48").err
 
 
 def test_an_explanation_of_one_retriever_has_no_shares(curated: Any) -> None:
