@@ -6,9 +6,9 @@ length is a constant, not the corpus mean, and IDF stands on the query side alon
 rewritten when the corpus moves. A term's index is the unsigned 32-bit MurmurHash3 of its UTF-8.
 
 Terms of a text, after NFKC: runs of letters, digits and marks, casefolded, English words stemmed, stop words left out.
-Compound tokens (`parseFilter`, `snake_case`, `3.11`) and names with signs (`C++`, `C#`, `.NET`) count whole and in parts. Scripts written without spaces (Chinese,
-Japanese, Thai, Lao, Khmer, Burmese), and Korean, whose particles hang on the word, give overlapping pairs of
-characters.
+Compound tokens (`parseFilter`, `snake_case`, `3.11`) and names with signs (`C++`, `C#`, `.NET`, `AT&T`) count whole and in
+parts. Paths and mail addresses count in parts alone. Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
+Burmese), and Korean, whose particles hang on the word, give overlapping pairs of characters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import Stemmer
 
 from pipeline.types import SparseVectors
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised whenever the same text would give other terms or other weights."""
 K1: Final = 1.2
 """Saturation of repeated terms; the usual value (Robertson & Zaragoza 2009, §3.5)."""
@@ -53,11 +53,20 @@ _CACHE_TOKENS_MAX: Final = 100_000
 _MARKS: Final = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc"))
 """Vowel signs and accents: parts of words that `\\w` leaves out."""
 # No possessive quantifiers: those of Python 3.11.2's `re`, which Debian 12 ships, give wrong matches here.
-_ASCII_WORD: Final = re.compile(r"\w+(?:(?<=\d)\.\d+)*(?:\+\+|#(?!\w))?", re.ASCII)
-_WORD: Final = re.compile(rf"[\w{_MARKS}]+(?:(?<=\d)\.\d+)*(?:\+\+|#(?!\w))?")
-"""Words; decimal points inside numbers, and the signs that end names such as C++ and C#, belong to them."""
-_DOTTED: Final = re.compile(r"(?:\A|(?<=[\s(\[\"'`]))\.[A-Za-z]\w*", re.ASCII)
-"""Names that begin with a dot, such as .NET and .gitignore; found beside their words."""
+_ASCII_WORD: Final = re.compile(r"\w+(?:\.(?<=\d\.)\d+)*", re.ASCII)
+_WORD: Final = re.compile(rf"[\w{_MARKS}]+(?:\.(?<=\d\.)\d+)*")
+"""Words; decimal points inside numbers belong to them."""
+_SIGNED: Final = re.compile(
+    r"[.+#&/](?:"
+    r"(?<=[\s(\[{<|\"'`«\u201c\u2018/,:=]\.)[A-Za-z]\w*"  # .NET, .gitignore; not the end of a sentence, nor a method's dot
+    r"|(?<=\w\+)\+|(?<=\w#)(?!\w)"  # C++, C#; not page#top
+    r"|(?:(?<=[^\w./][A-Za-z][&/])|(?<=[^\w./][A-Za-z]{2}[&/]))[A-Za-z]{1,2}(?![\w/])"  # AT&T, R&D, A/B, I/O
+    r")"
+)
+"""Names with a sign, from the sign on. It begins with the sign because most texts have few: a search for any word before
+a sign takes three times as long."""
+_SIGNS: Final = frozenset("+#&/")
+_BEFORE_SIGN: Final = re.compile(rf"[\w{_MARKS}]+\Z")
 _SPACELESS: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -185,13 +194,12 @@ class _Terms(dict[str, tuple[int, ...]]):
         """The whole token first, then its parts; stop words are empty."""
         if (token.isalnum() and token == token.lower()) or (token.isalpha() and token.istitle()):
             return [self._word(token)]  # no joint is possible: most tokens end here
-        if token[0] == ".":
+        if token[0] == "." or not _SIGNS.isdisjoint(token):
             return [self._word(token)]  # its words are found as well
         words = [self._word(token.strip("_"))]
         if len(token) <= _PART_CHARS_MAX:
-            plain = token.rstrip("+#")
-            parts = [part for part in _JOINT.split(plain) if part]
-            if len(parts) > 1 or plain != token:
+            parts = [part for part in _JOINT.split(token) if part]
+            if len(parts) > 1:
                 words.extend(map(self._word, parts))
         return words
 
@@ -205,25 +213,34 @@ class _Terms(dict[str, tuple[int, ...]]):
 
 
 def _tokens(text: str) -> list[str]:
-    dotted = _DOTTED.findall(text)
-    tokens = _undotted(text)
-    return tokens + dotted if dotted else tokens
-
-
-def _undotted(text: str) -> list[str]:
     if text.isascii():
-        return _ASCII_WORD.findall(text)
+        return _ASCII_WORD.findall(text) + _signed(text)
     text = unicodedata.normalize("NFKC", text)
     runs = _SPACELESS.findall(text)
     if not runs:
-        return _WORD.findall(text)
-    tokens: list[str] = _WORD.findall(_SPACELESS.sub(" ", text))
+        return _WORD.findall(text) + _signed(text)
+    text = _SPACELESS.sub(" ", text)
+    tokens: list[str] = _WORD.findall(text) + _signed(text)
     for run in runs:
         if len(run) == 1:
             tokens.append(run)
         else:
             tokens.extend(map(str.__add__, run, run[1:]))
     return tokens
+
+
+def _signed(text: str) -> list[str]:
+    """Names with a sign, beside the words in them."""
+    text = f" {text}"  # the first name, too, has something before it
+    found = []
+    for match in _SIGNED.finditer(text):
+        at = match.start()
+        before = None if text[at] == "." else _BEFORE_SIGN.search(text, max(at - _PART_CHARS_MAX, 0), at)
+        if before is None:
+            found.append(match[0])
+        elif before.end() - before.start() < _PART_CHARS_MAX:
+            found.append(before[0] + match[0])
+    return found
 
 
 def _rows(

@@ -64,6 +64,14 @@ def words(*expected):
         (".NET on .gitignore", (".net", "net", ".gitignore", "gitignor")),
         ("Ende.Punkt", ("end", "punkt")),
         ("wait ... .5", ("wait", "5")),
+        ("ASP.NET, use\u00a0.NET or «.NET»", ("asp", "net", ".net", "use")),
+        ("repo/.env ../x foo().bar", ("repo", ".env", "env", "x", "foo", "bar")),
+        ("AT&T's R&D", ("at&t", "r&d", "r")),
+        ("A/B I/O his/her a/b/c", ("a/b", "b", "i/o", "o", "c")),
+        ("用C++写 C#で", ("c++", "c", "用", "写", "c#", "で")),
+        ("\uff23\uff0b\uff0b", ("c++", "c")),
+        ("a@example.com src/app/main.py node.js", ("exampl", "com", "src", "app", "main", "py", "node", "js")),
+        ("x" * 80 + "++", ("x" * 80,)),
     ],
 )
 def test_terms(text, expected):
@@ -89,7 +97,7 @@ def test_weights_are_saturated_and_normalised_by_length():
 def test_golden():
     """Raise VERSION with any change here: stored vectors are compared only under the same identity."""
     vector = encode(["Filters parse the snake_case names of 中文 3.11"])
-    assert VERSION == 2
+    assert VERSION == 3
     assert vector.indices.tolist() == GOLDEN_INDICES
     assert len(set(vector.values.tolist())) == 1
     assert vector.values[0] == pytest.approx(1 / (1 + 1.2 * (0.25 + 0.75 * 10 / 200)), abs=1e-6)
