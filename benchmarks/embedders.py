@@ -1,6 +1,6 @@
 """What the local embedders cost: texts a second by CPU and by wall, threads, loading, memory, beside the graph as exported.
 
-usage: bench_embed.py [FOLDER] [--texts 160] [--rounds 3] [--json]
+usage: embedders.py [FOLDER] [--texts 160] [--rounds 3] [--json]
 
 Texts are the chunks that the product cuts from the Markdown files of FOLDER (this project's own documents, if none is
 named), in a fixed shuffled order. Every variant runs in a process of its own, round after round; the best round counts.
