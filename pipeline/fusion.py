@@ -42,7 +42,7 @@ def fuse(
     fused = []
     for id_ in {id_ for found in scores.values() for id_ in found}:
         shares = {
-            name: weights[name] * found.get(id_, rest[name]) / best[name] if best[name] > 0 else 0.0
+            name: weights[name] * (found.get(id_, rest[name]) / best[name]) if best[name] > 0 else 0.0
             for name, found in scores.items()
         }
         fused.append(Fused(id_, sum(shares.values()), shares))
