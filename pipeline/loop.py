@@ -124,8 +124,9 @@ class _Loop:
 
     def _fail(self, error: BaseException) -> None:
         with self.lock:
-            # What follows the first error is its echo: every thread loses its claims once the loop stops.
-            if self.error is None:
+            # What follows the first error is its echo: every thread loses its claims once the loop stops. An interrupt
+            # may come second: it ends the wait of the claims that it makes stale.
+            if self.error is None or not isinstance(error, Exception):
                 self.error = error
         self.stop.set()
 

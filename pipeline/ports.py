@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pipeline.archives import ArchiveReader
 from pipeline.ledger import Ledger
+from pipeline.models import CatalogModel, ModelReply, ModelRequest, Tier
 from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.rows import ContextRow
 from pipeline.types import (
@@ -108,6 +109,33 @@ class Reranker(Protocol):
 
         Raises:
             Unavailable: the model isn't installed, or the provider did not answer.
+        """
+        ...
+
+
+class LanguageModel(Protocol):
+    """Answers tasks with JSON. Whether the same request gets the same answer depends on the model."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same request always gets the same answer."""
+        ...
+
+    def model(self, tier: Tier) -> str:
+        """The id of the model that a tier resolves to; known without a call, part of every memo key."""
+        ...
+
+    def catalog(self) -> tuple[CatalogModel, ...]:
+        """Every model that this deployment knows, selectable or not."""
+        ...
+
+    def answer(self, request: ModelRequest) -> ModelReply:
+        """One call, without retries. May be repeated; a hosted model bills each.
+
+        Raises:
+            Unavailable: no answer within the deadline, or the provider asks to wait (`retry_after_ms`); code
+                `quota` where waiting won't help (no credit, wrong key).
+            RejectedInput: the provider refuses this request for good; code `too_long` where it is the input's length.
         """
         ...
 
@@ -342,6 +370,8 @@ class Ports:
     """Threads worth having where work leaves the interpreter free."""
     close_indexes: Callable[[], None] = lambda: None
     """Release what `index` has opened."""
+    language: LanguageModel | None = None
+    """Extracts and reduces artifacts; None where the deployment serves none."""
     reranker: Reranker | None = None
     """Puts hits in order where a question asks for it; None where the deployment serves none."""
     archives: ArchiveReader | None = None

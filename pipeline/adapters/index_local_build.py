@@ -11,7 +11,6 @@ transaction that lists it. Killed before that, it leaves a file that nobody list
 from __future__ import annotations
 
 import fcntl
-import heapq
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -217,19 +216,15 @@ class _Sample:
         return rest
 
 
-def _nearest(sample: _Sample, everything: Iterator[tuple[Int64Array, Float32Array]]) -> list[set[int]]:
-    """Keys of the nearest neighbours of each vector of the sample, found one by one; none is of the sample itself."""
-    best: list[list[tuple[float, int]]] = [[] for _ in sample.keys]
+def _nearest(sample: _Sample, everything: Iterator[tuple[Int64Array, Float32Array]]) -> list[Float32Array]:
+    """Similarities of the nearest neighbours of each vector of the sample, found one by one; none is of the sample itself."""
+    best = np.zeros((len(sample.keys), 0), np.float32)
     for keys, vectors in everything:
         rest = ~np.isin(keys, sample.keys)
-        if not rest.any():
-            continue
-        scores, names = sample.vectors @ vectors[rest].T, keys[rest]
-        near = np.argpartition(-scores, min(NEAREST, scores.shape[1] - 1), axis=1)[:, :NEAREST]
-        for row, at in enumerate(near):
-            some = zip(scores[row, at].tolist(), names[at].tolist(), strict=True)
-            best[row] = heapq.nlargest(NEAREST, [*best[row], *some])
-    return [{key for _, key in row} for row in best]
+        best = np.concatenate((best, sample.vectors @ vectors[rest].T), axis=1)
+        if best.shape[1] > NEAREST:
+            best = np.partition(best, best.shape[1] - NEAREST, axis=1)[:, -NEAREST:]
+    return list(-np.sort(-best, axis=1))
 
 
 def _publish(transaction: Transactions, wanted: Due, segments: Sequence[Segment], made: GraphRow | None) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,11 @@ _TRIAL: Final = 2_000_000
 """Candidates of all searches of one trial together: where each takes very many, fewer are made."""
 _TRIALS_MIN: Final = 32
 """Vectors that a new graph is tried with."""
+_ALONE: Final = 4096
+"""Vectors that are linked one after the other: side by side the first ones don't see each other, and some stay unlinked."""
 NEAREST: Final = 10
+NEAR: Final = 2e-4
+"""Similarities of float16 vectors differ by less from those of the stored ones."""
 _CRC_BLOCK: Final = 1 << 20
 
 
@@ -116,23 +120,32 @@ class NewGraph:
         return len(self._index)
 
     def add(self, keys: Int64Array, vectors: Float32Array) -> None:
-        """Link vectors in, with all threads."""
-        if len(keys):
-            self._index.add(keys.astype(np.uint64), vectors, threads=self._threads)
+        """Link vectors in, with all threads once the graph has some size."""
+        names = keys.astype(np.uint64)
+        alone = min(max(_ALONE - len(self._index), 0), len(keys))
+        for part, threads in ((slice(0, alone), 1), (slice(alone, None), self._threads)):
+            if len(names[part]):
+                self._index.add(names[part], vectors[part], threads=threads)
 
-    def calibrated(self, sample: Float32Array, nearest: Iterable[set[int]]) -> tuple[int, float]:
-        """The smallest of some candidate numbers that finds the known nearest, and the share found; at most all records."""
-        known = list(nearest)
+    def calibrated(self, sample: Float32Array, nearest: Sequence[Float32Array]) -> tuple[int, float]:
+        """The smallest of some candidate numbers that finds what is nearest, and the share found; at most all records.
+
+        Args:
+            sample: vectors (n, dim) that the graph doesn't hold.
+            nearest: for each, the similarities of its nearest, the best first. What is found counts by its similarity,
+                as in ann-benchmarks: one of many copies is as good as another.
+        """
         ef = self._settings.ef_search
         while True:
             self._index.expansion_search = ef
             tried = max(_TRIAL // ef, _TRIALS_MIN)
             found = wanted = 0
-            for vector, keys in zip(sample[:tried], known[:tried], strict=True):
-                wanted += len(keys)
+            for vector, similarities in zip(sample[:tried], nearest[:tried], strict=True):
+                wanted += len(similarities)
                 # Twice as many are fetched as in a search, where stored vectors decide about their order.
-                hits = self._index.search(vector, 2 * NEAREST + 1, threads=1).keys
-                found += len(keys & set(hits.astype(np.int64).tolist()))
+                hits = self._index.search(vector, 2 * NEAREST + 1, threads=1).distances
+                near = int(np.count_nonzero(1.0 - hits >= similarities[-1] - NEAR)) if len(similarities) else 0
+                found += min(near, len(similarities))
             recall = found / wanted if wanted else 1.0
             if recall >= RECALL or ef >= len(self._index):
                 return ef, recall
