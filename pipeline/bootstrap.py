@@ -18,6 +18,8 @@ from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.index_local_graph import GraphSettings
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.adapters.memo_sqlite import SqliteMemo
+from pipeline.adapters.model_extractive import ExtractiveModel
+from pipeline.adapters.model_openai import OpenAIModel, OpenAISettings
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.adapters.owner_local import is_gone, own_name
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
@@ -27,7 +29,8 @@ from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
-from pipeline.ports import Clock, DenseEmbedder, Ports, Reranker
+from pipeline.models import Price, Tier
+from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Ports, Reranker
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -114,6 +117,8 @@ def build(settings: Settings) -> Ports:
         user=settings.user,
         processors=settings.worker_count,
         close_indexes=close,
+        language=_language(settings, clock),
+        prices=_prices(settings),
         reranker=_reranker(settings),
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,
@@ -137,6 +142,38 @@ def _reranker(settings: Settings) -> Reranker | None:
             remedy="use none or minilm",
         )
     return MiniLmReranker(threads=settings.worker_count) if settings.reranker == "minilm" else None
+
+
+def _language(settings: Settings, clock: Clock) -> LanguageModel | None:
+    chosen = settings.models
+    if settings.language == "extractive":
+        return ExtractiveModel()
+    if settings.language == "openai":
+        models: dict[Tier, str] = {
+            "lite": chosen.openai_model_lite,
+            "standard": chosen.openai_model_standard,
+            "pro": chosen.openai_model_pro,
+        }
+        given = OpenAISettings(chosen.openai_base_url, chosen.openai_api_key, models, chosen.openai_deadline_s)
+        return OpenAIModel(given, clock)
+    if settings.language != "none":
+        raise RejectedInput(
+            "bad_settings",
+            f"language is {settings.language!r}, which this deployment doesn't serve",
+            remedy="use extractive, openai or none",
+        )
+    return None
+
+
+def _prices(settings: Settings) -> dict[str, Price]:
+    """Tiers with a price; an extractive model costs nothing whatever is set."""
+    given = settings.models
+    found = {
+        "lite": Price(given.price_lite_in, given.price_lite_out),
+        "standard": Price(given.price_standard_in, given.price_standard_out),
+        "pro": Price(given.price_pro_in, given.price_pro_out),
+    }
+    return {tier: price for tier, price in found.items() if price.prompt or price.completion}
 
 
 def _graphs(settings: Settings) -> GraphSettings:

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.fingerprint import canonical_json, content_hash
 from pipeline.ledger import Session
 from pipeline.ports import Ports
-from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, StageSummary
+from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, SourceRow, SpendRow, StageSummary
 from pipeline.types import ContextSlug, SourcePath
 
 FAILED_SOURCES_MAX = 100
@@ -49,6 +49,12 @@ class Tally:
     screened: int = 0
     chunks_created: int = 0
     chunks_updated: int = 0
+    errored_sources: int = 0
+    """Sources of which an extraction call failed for good."""
+    errored: int = 0
+    """Such calls."""
+    truncated: int = 0
+    artifacts_screened: int = 0
 
 
 def tally(ports: Ports, run: RunRow) -> Tally:
@@ -66,6 +72,11 @@ def tally(ports: Ports, run: RunRow) -> Tally:
             out.screened += sum(json.loads(row.screened or "{}").values())
             out.chunks_created += row.chunks_created
             out.chunks_updated += row.chunks_updated
+            noted = json.loads(row.artifact_notes or "{}")
+            out.errored_sources += row.artifact_status == "errored"
+            out.errored += noted.get("errors", 0)
+            out.truncated += noted.get("truncated", 0)
+            out.artifacts_screened += noted.get("screened", 0)
     return out
 
 
@@ -111,9 +122,10 @@ def run_output(ports: Ports, run: RunRow) -> str:
     added = tally(ports, run)
     with ports.ledger.read() as session:
         summary = session.units.summary(run.id)
+        billed = session.knowledge.spent(run.id)
     notes = json.loads(run.notes or "{}")
     standing = notes.get("standing", 0)
-    whole = not (added.failed or added.empty or standing)
+    whole = not (added.failed or added.empty or added.errored_sources or notes.get("artifacts_failed") or standing)
     return canonical_json(
         {
             "status": "completed" if whole else "partial",
@@ -123,22 +135,46 @@ def run_output(ports: Ports, run: RunRow) -> str:
             "scope": _scope(run),
             "images_skipped_no_vision": 0,
             "sources_skipped_unreadable": added.skipped,
-            "usage": _usage(run, summary),
+            "usage": usage(run, summary, billed),
             "sample_queries": _sample_queries(ports, run),
             "delta": _delta(ports, run, added),
         }
     )
 
 
-def _usage(run: RunRow, summary: Sequence[StageSummary]) -> Json:
+def usage(run: RunRow, summary: Sequence[StageSummary], billed: Sequence[SpendRow]) -> Json:
+    """`CurateUsage`: what the language models were billed, and what went through the embedding model."""
     spent = sum(stage.embed_tokens for stage in summary)
     model = json.loads(run.recipe)["model"]["name"] if run.recipe else ""
     embed = {model: {"kind": "embed", "tier": "local", "embed_tokens": spent, "rerank_units": 0}} if spent else {}
-    return {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0, "by_model": {}, "embed_by_model": embed}
+    by_model = {
+        row.model: {
+            "tier": row.tier,
+            "prompt_tokens": row.prompt,
+            "completion_tokens": row.completion,
+            "cache_read_tokens": row.cache_read,
+            "cache_write_tokens": row.cache_write,
+            "total_tokens": row.prompt + row.completion,
+        }
+        for row in billed
+    }
+    prompt, completion = sum(row.prompt for row in billed), sum(row.completion for row in billed)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "by_model": by_model,
+        "embed_by_model": embed,
+    }
 
 
 def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
     failed = _failed(ports, run)
+    notes = json.loads(run.notes or "{}")
+    corpus_screened = notes.get("corpus_screened", 0)
+    with ports.ledger.read() as session:
+        made = session.knowledge.count_artifacts(run.context, run.number, run.base_version)
+        edges = session.knowledge.count_edges(run.context, run.number)
     paths = [path for path, _ in failed]
     truncated = len(paths) > FAILED_SOURCES_MAX
     spill = ""
@@ -155,20 +191,20 @@ def _delta(ports: Ports, run: RunRow, added: Tally) -> Json:
         "failed_sources": paths[:FAILED_SOURCES_MAX],
         "failed_sources_truncated": truncated,
         "failed_sources_file": spill,
-        "corpus_artifacts": 0,
-        "corpus_edges": 0,
-        "corpus_artifacts_screened": 0,
-        "screened": added.screened,
+        "corpus_artifacts": made.get(("corpus", False), 0) + made.get(("corpus", True), 0),
+        "corpus_edges": edges,
+        "corpus_artifacts_screened": corpus_screened,
+        "screened": added.screened + added.artifacts_screened + corpus_screened,
         "chunks_created": added.chunks_created,
         "chunks_updated": added.chunks_updated,
-        "artifacts_created": 0,
-        "artifacts_updated": 0,
+        "artifacts_created": made.get(("document", False), 0),
+        "artifacts_updated": made.get(("document", True), 0),
         "chunks_screened": added.screened,
-        "artifacts_screened": 0,
+        "artifacts_screened": added.artifacts_screened,
         "images_skipped_no_vision": 0,
         "sources_skipped_unreadable": added.skipped,
-        "artifacts_errored": 0,
-        "sources_content_truncated": 0,
+        "artifacts_errored": added.errored + notes.get("artifacts_failed", 0),
+        "sources_content_truncated": added.truncated,
     }
 
 
@@ -179,7 +215,11 @@ def _failed(ports: Ports, run: RunRow) -> list[tuple[SourcePath, str]]:
     while True:
         with ports.ledger.read() as session:
             page = session.sources.troubled(run.context, run.number, after, PAGE_ROWS)
-        out += [(row.path, row.reason) for row in page if row.status == "failed"]
+        out += [
+            (row.path, row.reason or row.artifact_reason)
+            for row in page
+            if row.status == "failed" or row.artifact_status == "errored"
+        ]
         if len(page) < PAGE_ROWS:
             return out
         after = page[-1].path
@@ -233,8 +273,8 @@ def curation_state(session: Session, context: ContextRow) -> Json:
     removed = session.sources.removed(context.slug, context.live_version)
     return {
         "manifest": manifest,
-        "edges": {},
-        "corpus_groups": [],
+        "edges": _edges(session, context),
+        "corpus_groups": _groups(session, context),
         "live_version": context.live_version,
         "versions_stamped": True,
         "source_removed": {
@@ -245,6 +285,50 @@ def curation_state(session: Session, context: ContextRow) -> Json:
         "source_pointers": {},
         "source_glossary": {},
     }
+
+
+def _trouble(row: SourceRow) -> Json:
+    if row.status == "ok":  # its text is whole, and something that rests on it is not
+        return {"path": row.path, "status": "failed", "code": "artifacts_errored", "reason": row.artifact_reason}
+    return {"path": row.path, "status": row.status, "code": row.code, "reason": row.reason}
+
+
+def _edges(session: Session, context: ContextRow) -> Json:
+    """Source to the artifacts at which the edges end that it supports."""
+    found: dict[str, set[str]] = {}
+    after = ""
+    while True:
+        page = session.knowledge.page_edges(context.slug, context.live_version, after, PAGE_ROWS)
+        for edge in page:
+            found.setdefault(edge.path, set()).update((edge.source, edge.target))
+        if len(page) < PAGE_ROWS:
+            return {path: sorted(found[path]) for path in sorted(found)}
+        after = page[-1].id
+
+
+def _groups(session: Session, context: ContextRow) -> list[Json]:
+    """`CorpusGroup` of each subject that the whole corpus speaks of."""
+    out: list[Json] = []
+    after = ""
+    while True:
+        page = session.knowledge.page_subjects(context.slug, context.live_version, after, PAGE_ROWS)
+        shown = [s for s in page if json.loads(s.data)["kind"] in ("mention", "glossary")]
+        members: dict[str, set[str]] = {}
+        for member in session.knowledge.members_at(context.slug, context.live_version, [s.id for s in shown]):
+            members.setdefault(member.subject, set()).add(member.path)
+        out += [
+            {
+                "group_key": f"{s.type}/{s.key}",
+                "member_sources": sorted(members.get(s.id, ())),
+                "canonical_name": s.name,
+                "membership_hash": s.membership,
+                "added_version": s.added,
+            }
+            for s in shown
+        ]
+        if len(page) < PAGE_ROWS:
+            return sorted(out, key=lambda g: g["group_key"])
+        after = page[-1].id
 
 
 TASK_STATES = {
@@ -354,7 +438,7 @@ def failed_listing(session: Session, slug: ContextSlug, version: int) -> list[Js
     after = ""
     while True:
         page = session.sources.troubled(slug, version, after, PAGE_ROWS)
-        out += [{"path": r.path, "status": r.status, "code": r.code, "reason": r.reason} for r in page]
+        out += [_trouble(row) for row in page]
         if len(page) < PAGE_ROWS:
             return out
         after = page[-1].path

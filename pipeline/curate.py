@@ -1,7 +1,8 @@
 """The curate run, top to bottom: READ THIS FIRST.
 
-    claim ─ inventory ─ parse ─ chunk ─ screen ─ embed_dense ─ embed_sparse ─ upsert (invisible) ─ verify
-          ─ seal (stamps; forward only) ─ flip (one compare-and-set) ─ reclaim
+    claim ─ inventory ─ parse ─ chunk ─ screen ─ embed_dense ─ embed_sparse ─ extract ─ upsert (invisible), batch by batch
+          ─ reduce (subjects of the whole corpus) ─ upsert (artifacts)
+          ─ verify ─ seal (stamps; forward only) ─ flip (one compare-and-set) ─ reclaim
 
 `start` claims the context for a run, or takes over one that died. `run_next` claims one unit of work, does it outside
 any transaction, and commits its outcome together with the unit's end and the unit that follows. Both drivers, the
@@ -11,12 +12,13 @@ embedded loop and the workers, do nothing but call these two until the run has e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from manifests import Manifest, canonical_json, manifest_from
 from pipeline import contract, publish
+from pipeline.artifacts import leg
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
 from pipeline.fingerprint import canonical_json as canonical
 from pipeline.fingerprint import fingerprint
@@ -28,10 +30,12 @@ from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, UnitClaim
 from pipeline.stages.chunk import chunk
 from pipeline.stages.embed_dense import embed_dense
 from pipeline.stages.embed_sparse import embed_sparse
+from pipeline.stages.extract import extract
 from pipeline.stages.flip import flip, reclaim
 from pipeline.stages.inventory import inventory
 from pipeline.stages.job import DraftCache, Job, Outcome
 from pipeline.stages.parse import parse
+from pipeline.stages.reduce import reduce
 from pipeline.stages.screen import screen
 from pipeline.stages.seal import seal
 from pipeline.stages.upsert import upsert
@@ -59,8 +63,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("screen", "batch", "bytes", screen),
     Stage("embed_dense", "batch", "tokens", embed_dense),
     Stage("embed_sparse", "batch", "records", embed_sparse),
-    Stage("extract", "batch", "sources", None),
-    Stage("reduce", "corpus", "subjects", None),
+    Stage("extract", "batch", "records", extract),
+    Stage("reduce", "corpus", "subjects", reduce),
     Stage("upsert", "batch", "records", upsert),
     Stage("layers", "corpus", "nodes", None),
     Stage("verify", "corpus", "records", verify),
@@ -130,11 +134,14 @@ def _take_over(
             f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
             remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
         )
-    same = (held.manifest, held.recipe, held.input) == (canonical_json(manifest), recipe.to_json(), _input(request))
+    same = (held.manifest, held.recipe) == (canonical_json(manifest), recipe.to_json())
+    same = same and _same_input(held.input, _input(request))
     if held.state == "running" and not same:
         publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
         return None
     fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
+    if same:
+        session.runs.set_input(held.id, _input(request))  # another --max-spend holds from here on
     # The new fence has voided every claim that was made under an older one.
     session.units.release_all(held.id, None)
     session.contexts.count_redispatch(request.context)
@@ -171,7 +178,26 @@ def _input(request: CurateRequest) -> str:
     given: dict[str, object] = {"trigger": request.trigger, "force": request.force, "scope": "full"}
     if request.batch_size:
         given["batch_size"] = request.batch_size
-    return canonical({**given, "_options": {"rehash": request.rehash, "allow_empty": request.allow_empty}})
+    if request.models:
+        given["models"] = list(request.models)
+    if request.legs is not None:
+        given["legs"] = list(request.legs)
+    if request.artifacts_reset:
+        given["artifacts_reset"] = True
+    if request.skip_corpus_aggregation:
+        given["skip_corpus_aggregation"] = True
+    options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
+    if request.max_spend is not None:
+        options["max_spend"] = request.max_spend
+    return canonical({**given, "_options": options})
+
+
+def _same_input(held: str, wanted: str) -> bool:
+    """Whether both ask for the same results; what may be spent on them is no part of that."""
+    left, right = json.loads(held), json.loads(wanted)
+    for given in (left, right):
+        given["_options"].pop("max_spend", None)
+    return bool(left == right)
 
 
 def next_claim(ports: Ports, started: Started, stages: tuple[str, ...] = CLAIM_ORDER) -> UnitClaim | None:
@@ -232,21 +258,37 @@ def _job(
     return Job(ports, run, context, manifest, recipe_from_json(run.recipe), claim, cache, report, lost)
 
 
+def stages_of(run: RunRow) -> tuple[Stage, ...]:
+    """The stages that a run passes: without an artifact leg, and with nothing left of an earlier one, two fewer."""
+    noted = json.loads(run.notes or "{}").get("knowledge")
+    if noted if noted is not None else leg.wanted(manifest_from(json.loads(run.manifest))):
+        return tuple(ACTIVE_STAGES)
+    return tuple(stage for stage in ACTIVE_STAGES if stage.name not in ("extract", "reduce"))
+
+
 def _follow(session: Session, claim: UnitClaim, stage: Stage, outcome: Outcome) -> None:
-    """Create what comes next: the batch's next stage, or, after a barrier's last unit, the corpus stage behind it."""
+    """Create what comes next: the batch's next stage, or, once every batch has ended, the next stage of the whole run."""
     run = session.runs.get(claim.run)
     if run is None or run.state not in RUN_ACTIVE or stage.name == "inventory":
         return  # ended, or the inventory has created the batches itself
-    at = ACTIVE_STAGES.index(stage)
-    if at + 1 == len(ACTIVE_STAGES):
-        return
-    following = ACTIVE_STAGES[at + 1]
-    if following.scope == "batch":
+    stages = stages_of(run)
+    batch_stages = [s for s in stages if s.scope == "batch"]
+    corpus_stages = [s for s in stages if s.scope == "corpus" and s.name != "inventory"]
+    if outcome.pages:
+        session.units.create(claim.run, batch_stages[-1].name, outcome.pages)
+    elif stage.scope == "corpus":
+        _begin(session, claim, corpus_stages[corpus_stages.index(stage) + 1 :], outcome)
+    elif claim.batch > 0 and stage is not batch_stages[-1]:
+        following = batch_stages[batch_stages.index(stage) + 1]
         session.units.create(claim.run, following.name, {claim.batch: outcome.size})
-    elif stage.scope == "corpus" or not session.units.unfinished(
-        claim.run, [s.name for s in ACTIVE_STAGES if s.scope == "batch"]
-    ):
-        session.units.create(claim.run, following.name, {0: outcome.size})
+    elif not session.units.unfinished(claim.run, [s.name for s in batch_stages]):
+        # Pages of artifacts are batches below 0: they come of `reduce`, which has passed by then.
+        _begin(session, claim, corpus_stages[claim.batch < 0 :], outcome)
+
+
+def _begin(session: Session, claim: UnitClaim, stages: Sequence[Stage], outcome: Outcome) -> None:
+    if stages:
+        session.units.create(claim.run, stages[0].name, {0: outcome.size})
 
 
 def let_go(ports: Ports, started: Started) -> None:

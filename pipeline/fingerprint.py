@@ -52,6 +52,11 @@ def chunk_logical_id(context: ContextSlug, path: SourcePath, text_digest: str, o
     return LogicalId(_uuid5(_CANONICAL.encode(("chunk", context, path, text_digest, ordinal))))
 
 
+def artifact_logical_id(context: ContextSlug, type_: str, key: str) -> LogicalId:
+    """UUIDv5 of (context, artifact type, natural key or subject)."""
+    return LogicalId(_uuid5(_CANONICAL.encode(("artifact", context, type_.casefold(), key))))
+
+
 def _uuid5(name: str) -> str:
     """RFC 9562 §5.5 under our namespace; what `str(uuid.uuid5(...))` gives, at a third of its cost."""
     raw = bytearray(hashlib.sha1(NAMESPACE_LAMINA.bytes + name.encode("utf-8"), usedforsecurity=False).digest()[:16])

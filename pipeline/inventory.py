@@ -40,7 +40,9 @@ def trusted(stat: SourceStat, known: StatRow | None) -> bool:
     return max(stat.mtime_ns, stat.change_ns) / NANOSECONDS < known.checked_at - RACY_S
 
 
-def decide(live: SourceRow | None, seen_hash: str, fingerprint: str, *, force: bool) -> Decision:
+def decide(
+    live: SourceRow | None, seen_hash: str, fingerprint: str, *, force: bool, artifacts: str | None = None
+) -> Decision:
     """Judge a file that is there.
 
     Args:
@@ -48,6 +50,7 @@ def decide(live: SourceRow | None, seen_hash: str, fingerprint: str, *, force: b
         seen_hash: hash of the bytes there now; not looked at when `live` is None.
         fingerprint: what its chunks would be a function of today, content aside.
         force: plan it anew although nothing changed.
+        artifacts: what its statements would be a function of today, content aside; None where the run doesn't extract.
     """
     if live is None:
         return Decision("new")
@@ -58,6 +61,11 @@ def decide(live: SourceRow | None, seen_hash: str, fingerprint: str, *, force: b
     moved = live.fingerprint != fingerprint
     if live.status == "failed" and (live.code in RETRIED or moved):
         return Decision("retry")
+    if artifacts is not None and live.status == "ok":
+        content, _, leg = live.artifact_key.partition(":")
+        if live.artifact_status in ("errored", "behind") or (content and content != live.hash):
+            return Decision("retry")
+        moved = moved or leg != artifacts
     return Decision("unchanged", stale=moved)
 
 

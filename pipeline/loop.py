@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from pipeline import curate, publish
 from pipeline.errors import Conflict, PipelineError, Unavailable
+from pipeline.namespaces import KINDS, namespace_of
 from pipeline.ports import Ports
 from pipeline.recipe import recipe_from_json, serving
 from pipeline.request import CurateRequest
 from pipeline.retry import next_attempt
 from pipeline.rows import RUN_ACTIVE, RunRow, UnitClaim
-from pipeline.stages.job import DraftCache, chunk_namespace
+from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug
 
 IDLE_S = 0.05
@@ -243,7 +244,8 @@ def optimize(ports: Ports, slug: ContextSlug, *, report: Callable[[int, int], No
         live = session.versions.get(slug, context.live_version)
     if live is None:
         return 0
-    return ports.index(slug).optimize(chunk_namespace(slug, live.generation), report=report, stop=stop)
+    spaces = [namespace_of(slug, live.generation, kind) for kind in KINDS]
+    return sum(ports.index(slug).optimize(space, report=report, stop=stop) for space in spaces)
 
 
 FOLLOW_MAX = 5

@@ -151,3 +151,11 @@ class CatalogModel:
     label: str
     provider: str
     available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost, in whatever currency the deployment counts."""
+
+    prompt: float = 0.0
+    completion: float = 0.0

@@ -7,12 +7,12 @@ exception into one of the four in `pipeline.errors`. The ledger's protocols stan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.archives import ArchiveReader
 from pipeline.ledger import Ledger
-from pipeline.models import CatalogModel, ModelReply, ModelRequest, Tier
+from pipeline.models import CatalogModel, ModelReply, ModelRequest, Price, Tier
 from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.rows import ContextRow
 from pipeline.types import (
@@ -133,8 +133,8 @@ class LanguageModel(Protocol):
         """One call, without retries. May be repeated; a hosted model bills each.
 
         Raises:
-            Unavailable: no answer within the deadline, or the provider asks to wait (`retry_after_ms`); code
-                `quota` where waiting won't help (no credit, wrong key).
+            Unavailable: no answer within the deadline, or the provider asks to wait (`retry_after_ms`); codes `quota`
+                and `unauthorized` where waiting won't help.
             RejectedInput: the provider refuses this request for good; code `too_long` where it is the input's length.
         """
         ...
@@ -340,6 +340,8 @@ class Limits:
     """Longest time a dead worker's last call may still land; tombstones are kept for three times this and the lease."""
     upsert_records: int = 512
     """Records in one call to the index."""
+    model_repeats: int = 3
+    """Times that a call to a language model that failed for a while is made again at once."""
     embed_texts: int = 512
     """Texts in one call to an embedder at most; each call's vectors are stored before the next."""
 
@@ -372,6 +374,8 @@ class Ports:
     """Release what `index` has opened."""
     language: LanguageModel | None = None
     """Extracts and reduces artifacts; None where the deployment serves none."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Tier to what its tokens cost; a tier without one costs nothing."""
     reranker: Reranker | None = None
     """Puts hits in order where a question asks for it; None where the deployment serves none."""
     archives: ArchiveReader | None = None

@@ -16,7 +16,7 @@ Invariants, and what a crash after each step leaves behind:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 from pipeline.errors import Conflict, Corruption, RejectedInput
@@ -48,14 +48,16 @@ def pointer_stands(session: Session, run: RunRow) -> bool:
     return (context.live_version, context.epoch) == (run.base_version, run.base_epoch)
 
 
-def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int, int]]], namespace: Namespace) -> bool:
+def seal(
+    session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int, int]]], namespaces: Collection[Namespace]
+) -> bool:
     """Stamp the plan in the ledger; False, with nothing written, when the pointer has moved.
 
     Args:
         session: a write block in which the caller has proved its fence.
         run: as it was when its unit was claimed.
-        deltas: generation to (term, change of document count).
-        namespace: where every record of the version must stand.
+        deltas: counts key (see `namespaces`) to (term, change of document count).
+        namespaces: where every record of the version must stand.
 
     Raises:
         Corruption: code `two_generations`: readers of the version would miss records.
@@ -67,11 +69,11 @@ def seal(session: Session, run: RunRow, deltas: Mapping[int, Iterable[tuple[int,
         session.records.add_counts(run.context, generation, run.number, changes)
     session.versions.set_state(run.context, run.number, "sealed")
     shown = session.records.visible(run.context, run.number)
-    strays = sum(n for space, n in shown.items() if space != namespace)
+    strays = sum(n for space, n in shown.items() if space not in namespaces)
     if strays:
         raise Corruption(
             "two_generations",
-            f"version {run.number} would show {strays} records that stand outside {namespace}",
+            f"version {run.number} would show {strays} records that stand outside {' and '.join(namespaces)}",
             remedy=f"lamina cancel {run.id}, then curate again; report this",
         )
     session.versions.set_records(run.context, run.number, sum(shown.values()))
@@ -134,7 +136,9 @@ def reclaim(ports: Ports, slug: ContextSlug, hold: Callable[[Session], None]) ->
             if pin.until <= now:
                 session.versions.unpin(slug, pin.id)
         session.versions.mark_unreadable(slug, kept_versions(session, slug, ports.limits.keep_versions, now))
-        return session.records.reclaim(slug, now)
+        delisted = session.records.reclaim(slug, now)
+        session.knowledge.forget_names(slug)
+        return delisted
 
 
 def sweep(ports: Ports, slug: ContextSlug) -> int:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from manifests import Manifest, manifest_from
 from manifests.templates import default_manifest
+from pipeline.artifacts import leg
 from pipeline.errors import RejectedInput
+from pipeline.fingerprint import canonical_json
 from pipeline.ports import Ports
 from pipeline.recipe import (
     SETTABLE,
@@ -37,6 +39,15 @@ class CurateRequest:
     rehash: bool = False
     allow_empty: bool = False
     batch_size: int | None = None
+    models: tuple[str, ...] = ()
+    """Tiers or model ids that the artifact leg uses instead of the manifest's tier."""
+    legs: tuple[str, ...] | None = None
+    """Legs to run; None: every leg of the manifest."""
+    artifacts_reset: bool = False
+    """Ask the model anew for everything that its answers were kept of."""
+    skip_corpus_aggregation: bool = False
+    max_spend: float | None = None
+    """Money past which no further call to a language model is made."""
     trigger: str = "manual"
 
 
@@ -48,6 +59,7 @@ def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tu
     """
     manifest = request.manifest or (manifest_from(json.loads(live.manifest)) if live else default_manifest())
     _require_buildable(manifest)
+    _require_legs(ports, request, manifest)
     now = recipe_from_json(live.recipe) if live else default_recipe(ports.embedders, ports.parser.identity)
     wanted = current(now, ports.embedders, ports.parser.identity)
     settings = dict(request.settings)
@@ -75,16 +87,49 @@ def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tu
 
 
 def _require_buildable(manifest: Manifest) -> None:
-    if manifest.curate.artifacts.enabled:
-        raise RejectedInput(
-            "artifacts_not_built",
-            "curate.artifacts.enabled is true, and this version of Lamina builds chunks only",
-            remedy="set curate.artifacts.enabled to false; the artifact types may stay",
-        )
     if not manifest.curate.chunks.enabled:
         raise RejectedInput(
             "nothing_to_build", "curate.chunks.enabled is false, so there is nothing to build", remedy="set it to true"
         )
+
+
+def _require_legs(ports: Ports, request: CurateRequest, manifest: Manifest) -> None:
+    leg.require_models(request.models, ports)
+    unknown = sorted(set(request.legs or ()) - {"chunks", "artifacts"})
+    if unknown or request.legs == ():
+        raise RejectedInput(
+            "bad_leg", f"there is no leg {', '.join(unknown) or '(none given)'}", remedy="use chunks, artifacts"
+        )
+    if request.legs is not None and "chunks" not in request.legs:
+        raise RejectedInput(
+            "bad_leg",
+            "the chunk leg can't be left out: artifacts are found through what it parses",
+            remedy="add chunks",
+        )
+    if leg.wanted(manifest) and ports.language is None:
+        raise RejectedInput(
+            "language_not_served",
+            "curate.artifacts.enabled is true, and this deployment serves no language model",
+            remedy="set language to extractive or openai in lamina.toml (LAMINA_LANGUAGE), or switch the leg off",
+        )
+    if request.artifacts_reset and not request.force:
+        raise RejectedInput(
+            "reset_needs_force",
+            "--artifacts-reset asks for everything anew, and only --force plans everything",
+            remedy="add --force",
+        )
+    prices = ports.prices.get(leg.tier_of(manifest, canonical_input(request)))
+    if request.max_spend is not None and prices is None:
+        raise RejectedInput(
+            "no_prices",
+            "--max-spend counts money, and no prices are set for this tier",
+            remedy="set price_lite_in and price_lite_out (or the tier's own) in lamina.toml: money for a million tokens",
+        )
+
+
+def canonical_input(request: CurateRequest) -> str:
+    """As much of the run's input as the choice of a model looks at."""
+    return canonical_json({"models": list(request.models)})
 
 
 def _require_same_vectors(ports: Ports, live: Recipe, wanted: Recipe, request: CurateRequest) -> None:

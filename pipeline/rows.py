@@ -128,6 +128,13 @@ class WorkRow:
     chunks_updated: int = 0
     warnings: str = ""
     """JSON list of what people should know about how it was read; empty for none."""
+    artifact_status: str = ""
+    """What the artifact leg made of it: ok, errored; empty where the leg didn't run."""
+    artifact_reason: str = ""
+    artifact_key: str = ""
+    """What the source's statements are a function of: content, manifest leg, model, prompts."""
+    artifact_notes: str = ""
+    """Canonical JSON of `KnowledgeNotes`: what was cut, screened and asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +158,11 @@ class SourceRow:
     removed: int = OPEN
     warnings: str = ""
     """JSON list of what people should know about how the last good revision was read; empty for none."""
+    artifact_status: str = ""
+    """ok; errored: extraction failed, and the statements are those of an older revision or none; empty: leg not run."""
+    artifact_reason: str = ""
+    artifact_key: str = ""
+    """What the listed statements are a function of; empty where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +241,127 @@ class StatRow:
     change_ns: int
     hash: str
     checked_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRow:
+    """One thing that extraction found in one source. Never rewritten: other content is another statement."""
+
+    id: str
+    """Fingerprint of path, content and, among equal ones of a source, ordinal."""
+    path: SourcePath
+    kind: str
+    """mention: what it says of a subject; edge: that two of its subjects are related; document: its own artifact;
+    row: a row of a table; glossary: a term read word for word."""
+    type: str
+    """Artifact type; of an edge, edge type."""
+    name: str
+    """The subject as the source spells it; of an edge, the subject where it starts."""
+    seq: int
+    """Ordinal within the source."""
+    data: str
+    """Canonical JSON; its keys depend on the kind and are documented in `artifacts.statements`."""
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRow:
+    """Statements that are about one thing."""
+
+    id: LogicalId
+    type: str
+    key: str
+    """Stable identifier that the id is made of."""
+    name: str
+    """Canonical name."""
+    documents: int
+    """Sources that speak of it."""
+    mentions: int
+    membership: str
+    """Hash of its statements and of the human decisions on them."""
+    data: str
+    """Canonical JSON: aliases, and the evidence of each merge."""
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """To which subject a statement belongs."""
+
+    id: str
+    """The statement's."""
+    subject: LogicalId
+    path: SourcePath
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRow:
+    """One artifact: the subject's text or row."""
+
+    id: LogicalId
+    """The subject's."""
+    type: str
+    name: str
+    scope: str
+    format: str
+    basis: str
+    """Fingerprint of everything that it was made of: membership, configuration, prompt, model."""
+    membership: str
+    file: str
+    """Path of its markdown file; empty for a row of a table."""
+    data: str
+    """Canonical JSON: sources with spans, aliases, the row, and the file's blob."""
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRow:
+    """One source's support for an edge. The edge is (type, source, target); its sources are its rows."""
+
+    id: str
+    """The statement's."""
+    type: str
+    source: LogicalId
+    target: LogicalId
+    path: SourcePath
+    data: str
+    """Canonical JSON: attributes, quote."""
+    added: int
+    removed: int = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """What a person decided about merges. Not versioned: it holds until it is taken back."""
+
+    id: str
+    kind: str
+    """pin: both names are one subject; forbid: they are not; split: the name means something else in some sources."""
+    type: str
+    left: str
+    right: str
+    """The other name; of a split, canonical JSON of its sources."""
+    at: float
+    by: str
+    applied: int = 0
+    """Version in which it first held; 0 while no run has taken it up."""
+    withdrawn: bool = False
+    """Taken back; kept until a run has undone it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendRow:
+    """What a run was billed by one language model."""
+
+    model: str
+    tier: str
+    calls: int
+    prompt: int
+    completion: int
+    cache_read: int
+    cache_write: int

@@ -14,15 +14,18 @@ from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.fusion import Fused, fuse
+from pipeline.namespaces import counts_key, namespace_of
 from pipeline.ports import DenseEmbedder, Ports, Reranker
 from pipeline.queries import DenseQuery, GraphInfo, Search, SearchTrace, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.rows import VersionRow
-from pipeline.stages.job import chunk_namespace
 from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId
 
 MODES = ("hybrid", "dense", "sparse")
+
+KINDS = {"chunk": ("chunks",), "artifact": ("artifacts",), "all": ("chunks", "artifacts")}
+"""What a question may look for: passages, artifacts, or both in one list."""
 
 WEIGHTS = {"dense": 0.5, "sparse": 0.5}
 """What the best hit of each retriever adds to a hybrid score. Equal ones are about the best for both local models
@@ -49,6 +52,8 @@ class Question:
     text: str
     k: int = 10
     mode: str = "hybrid"
+    kind: str = "chunk"
+    """chunk, artifact, or all."""
     scope: tuple[str, ...] = ()
     """Prefixes of source paths, on whole path parts."""
     filter: Filter | None = None
@@ -143,6 +148,8 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
 def _check(question: Question) -> None:
     if question.mode not in MODES:
         raise RejectedInput("bad_mode", f"there is no mode {question.mode!r}", remedy="use one of " + ", ".join(MODES))
+    if question.kind not in KINDS:
+        raise RejectedInput("bad_kind", f"there is no kind {question.kind!r}", remedy="use one of " + ", ".join(KINDS))
     if not 1 <= question.k <= K_MAX:
         raise RejectedInput("bad_k", f"k is {question.k}", remedy=f"give a number from 1 to {K_MAX}")
     if not question.text.strip():
@@ -164,21 +171,25 @@ def _resolve(ports: Ports, slug: ContextSlug, wanted: int | None) -> VersionRow:
 def _answer(ports: Ports, slug: ContextSlug, question: Question, version: VersionRow) -> Answer:
     started = ports.clock.now()
     recipe = recipe_from_json(version.recipe)
-    namespace = chunk_namespace(slug, version.generation)
+    spaces = {kind: namespace_of(slug, version.generation, kind) for kind in KINDS[question.kind]}
     depth = question.k if question.mode != "hybrid" else max(question.k * DEPTH, DEPTH_MIN)
     base = Search(SparseQuery({}), depth, version.number, question.scope, question.filter)
     legs: dict[str, Leg] = {}
     if question.mode != "sparse":
         began = ports.clock.now()
         vector = _embedder(ports, recipe, slug).embed([question.text]).vectors[0]
-        legs["dense"] = _listed(ports, slug, namespace, replace(base, query=DenseQuery(vector)), began)
+        asked = {space: replace(base, query=DenseQuery(vector)) for space in spaces.values()}
+        legs["dense"] = _both(ports, slug, asked, began)
     if question.mode != "dense":
         began = ports.clock.now()
-        weights = _weights(ports, slug, version, recipe, question.text)
-        legs["sparse"] = _listed(ports, slug, namespace, replace(base, query=SparseQuery(weights)), began)
+        asked = {
+            space: replace(base, query=SparseQuery(_weights(ports, slug, version, recipe, question.text, kind)))
+            for kind, space in spaces.items()
+        }
+        legs["sparse"] = _both(ports, slug, asked, began)
     fused = _fused(legs)
     many = max(question.k, RERANKED) if question.rerank else question.k
-    results = _hydrate(ports, slug, namespace, fused[:many], legs)
+    results = _hydrate(ports, slug, list(spaces.values()), fused[:many], legs)
     found = ports.clock.now()
     reranker = _require_reranker(ports) if question.rerank else None
     if reranker is not None:
@@ -191,16 +202,18 @@ def _answer(ports: Ports, slug: ContextSlug, question: Question, version: Versio
         generation=version.generation,
         model=f"{recipe.model.name} {recipe.model.version}",
         seconds=ports.clock.now() - started,
-        graphs=_graphs(ports, slug, namespace, legs),
+        graphs=_graphs(ports, slug, list(spaces.values()), legs),
         reranker=f"{reranker.identity.name} {reranker.identity.version}" if reranker else "",
         rerank_seconds=ports.clock.now() - found if reranker else 0.0,
     )
 
 
-def _graphs(ports: Ports, slug: ContextSlug, namespace: Namespace, legs: Mapping[str, Leg]) -> tuple[GraphInfo, ...]:
+def _graphs(
+    ports: Ports, slug: ContextSlug, spaces: Sequence[Namespace], legs: Mapping[str, Leg]
+) -> tuple[GraphInfo, ...]:
     if not any(leg.trace.graphs or leg.trace.unusable for leg in legs.values()):
         return ()
-    return ports.index(slug).graphs(namespace)
+    return tuple(graph for space in spaces for graph in ports.index(slug).graphs(space))
 
 
 def _require_reranker(ports: Ports) -> Reranker:
@@ -249,11 +262,40 @@ def _embedder(ports: Ports, recipe: Recipe, slug: ContextSlug) -> DenseEmbedder:
     return found
 
 
-def _weights(ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, text: str) -> dict[int, float]:
+def _weights(
+    ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, text: str, kind: str
+) -> dict[int, float]:
     terms = recipe.encoder().query_terms(text)
     with ports.ledger.read() as session:
-        counts = session.records.counts(slug, version.generation, version.number, [DOCUMENTS, *terms])
+        counts = session.records.counts(slug, counts_key(version.generation, kind), version.number, [DOCUMENTS, *terms])
     return query_weights(terms, doc_count=counts.pop(DOCUMENTS, 0), term_counts=counts)
+
+
+def _both(ports: Ports, slug: ContextSlug, asked: Mapping[Namespace, Search], began: float) -> Leg:
+    """One retriever over one collection or two; of two the hits stand in one list by score."""
+    legs = [_listed(ports, slug, space, request, began) for space, request in asked.items()]
+    if len(legs) == 1:
+        return legs[0]
+    depth = next(iter(asked.values())).k
+    hits = sorted((hit for leg in legs for hit in leg.hits), key=lambda hit: (-hit.score, hit.id))
+    whole = all(leg.complete for leg in legs) and len(hits) <= depth
+    trace = _sum([leg.trace for leg in legs])
+    return Leg(tuple(hits[:depth]), whole, sum(leg.dropped for leg in legs), ports.clock.now() - began, trace)
+
+
+def _sum(traces: Sequence[SearchTrace]) -> SearchTrace:
+    unknown = [set(t.unknown_fields) for t in traces]
+    return SearchTrace(
+        records=sum(t.records for t in traces),
+        exact=sum(t.exact for t in traces),
+        by_graph=sum(t.by_graph for t in traces),
+        graphs=sum(t.graphs for t in traces),
+        ef=max(t.ef for t in traces),
+        distances=sum(t.distances for t in traces),
+        segments=sum(t.segments for t in traces),
+        unknown_fields=tuple(sorted(set.intersection(*unknown))),
+        unusable=tuple(file for t in traces for file in t.unusable),
+    )
 
 
 def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search, began: float) -> Leg:
@@ -271,10 +313,12 @@ def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Sear
 
 
 def _hydrate(
-    ports: Ports, slug: ContextSlug, namespace: Namespace, ranked: Sequence[Fused], legs: Mapping[str, Leg]
+    ports: Ports, slug: ContextSlug, spaces: Sequence[Namespace], ranked: Sequence[Fused], legs: Mapping[str, Leg]
 ) -> tuple[Result, ...]:
-    stored = ports.index(slug).fetch(namespace, [one.id for one in ranked], vectors=False, metadata=True)
-    metadata = dict(zip(stored.ids, stored.metadata, strict=True))
+    metadata: dict[RecordId, Metadata] = {}
+    for space in spaces:
+        stored = ports.index(slug).fetch(space, [one.id for one in ranked], vectors=False, metadata=True)
+        metadata.update(zip(stored.ids, stored.metadata, strict=True))
     ranks = {name: {hit.id: rank for rank, hit in enumerate(leg.hits, 1)} for name, leg in legs.items()}
     scores = {name: {hit.id: hit.score for hit in leg.hits} for name, leg in legs.items()}
     return tuple(

@@ -54,6 +54,30 @@ class GraphChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageChoices:
+    """The language model behind any OpenAI-compatible endpoint, and what its tiers cost."""
+
+    openai_base_url: str = "https://api.openai.com/v1"
+    """The endpoint, up to and with its version."""
+    openai_api_key: str = field(default="", repr=False)
+    """Never shown, logged or stored."""
+    openai_model_lite: str = ""
+    """Model of the tier `lite`; a tier without one takes the next one's."""
+    openai_model_standard: str = ""
+    openai_model_pro: str = ""
+    openai_deadline_s: float = 180.0
+    """Longest one call may take, from first to last byte."""
+    price_lite_in: float = 0.0
+    """Money for a million prompt tokens; for `--max-spend` and the estimate."""
+    price_lite_out: float = 0.0
+    """Money for a million tokens of replies."""
+    price_standard_in: float = 0.0
+    price_standard_out: float = 0.0
+    price_pro_in: float = 0.0
+    price_pro_out: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One deployment's choices."""
 
@@ -63,6 +87,8 @@ class Settings:
     """Dense model of contexts whose first run names none: minilm or static."""
     reranker: str = "none"
     """Model of `lamina query --rerank`: none or minilm."""
+    language: str = "extractive"
+    """Model that extracts artifacts: extractive (of this machine, no language model), openai, or none."""
     project_id: str = "local"
     user: str = "local"
     workers: int = 0
@@ -72,6 +98,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     parser: ParserLimits = field(default_factory=ParserLimits)
     graphs: GraphChoices = field(default_factory=GraphChoices)
+    models: LanguageChoices = field(default_factory=LanguageChoices)
 
     @property
     def worker_count(self) -> int:
@@ -79,7 +106,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits, "graphs": GraphChoices}
+GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits, "graphs": GraphChoices, "models": LanguageChoices}
 
 
 def load(environ: Mapping[str, str], folder: Path) -> Settings:

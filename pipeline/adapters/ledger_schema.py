@@ -83,6 +83,60 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE work ADD COLUMN warnings TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE source ADD COLUMN warnings TEXT NOT NULL DEFAULT ''",
     ),
+    (
+        *(
+            f"ALTER TABLE {table} ADD COLUMN artifact_{column} TEXT NOT NULL DEFAULT ''"
+            for table, columns in (
+                ("work", ("status", "reason", "key", "notes")),
+                ("source", ("status", "reason", "key")),
+            )
+            for column in columns
+        ),
+        """CREATE TABLE statement (
+            context TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, type TEXT NOT NULL,
+            name TEXT NOT NULL, seq BIGINT NOT NULL, data TEXT NOT NULL, added BIGINT NOT NULL,
+            removed BIGINT NOT NULL, PRIMARY KEY (context, id, added))""",
+        "CREATE INDEX statement_path ON statement (context, path, removed)",
+        "CREATE INDEX statement_name ON statement (context, type, name, removed)",
+        """CREATE TABLE name_key (
+            context TEXT NOT NULL, type TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
+            PRIMARY KEY (context, type, key, name))""",
+        "CREATE INDEX name_key_name ON name_key (context, type, name)",
+        """CREATE TABLE subject (
+            context TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
+            documents BIGINT NOT NULL, mentions BIGINT NOT NULL, membership TEXT NOT NULL, data TEXT NOT NULL,
+            added BIGINT NOT NULL, removed BIGINT NOT NULL, PRIMARY KEY (context, id, added))""",
+        "CREATE INDEX subject_type ON subject (context, type, removed)",
+        """CREATE TABLE member (
+            context TEXT NOT NULL, id TEXT NOT NULL, subject TEXT NOT NULL, path TEXT NOT NULL,
+            added BIGINT NOT NULL, removed BIGINT NOT NULL, PRIMARY KEY (context, id, added))""",
+        "CREATE INDEX member_subject ON member (context, subject, removed)",
+        """CREATE TABLE artifact (
+            context TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, name TEXT NOT NULL, scope TEXT NOT NULL,
+            format TEXT NOT NULL, basis TEXT NOT NULL, membership TEXT NOT NULL, file TEXT NOT NULL,
+            data TEXT NOT NULL, added BIGINT NOT NULL, removed BIGINT NOT NULL, PRIMARY KEY (context, id, added))""",
+        "CREATE INDEX artifact_type ON artifact (context, type, name)",
+        """CREATE TABLE edge (
+            context TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,
+            path TEXT NOT NULL, data TEXT NOT NULL, added BIGINT NOT NULL, removed BIGINT NOT NULL,
+            PRIMARY KEY (context, id, added))""",
+        "CREATE INDEX edge_source ON edge (context, source)",
+        "CREATE INDEX edge_target ON edge (context, target)",
+        *(
+            f"CREATE INDEX {table}_added ON {table} (context, added)"
+            for table in ("statement", "subject", "member", "artifact", "edge")
+        ),
+        """CREATE TABLE decision (
+            context TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, type TEXT NOT NULL, name_left TEXT NOT NULL,
+            name_right TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, made_by TEXT NOT NULL, applied BIGINT NOT NULL,
+            withdrawn BIGINT NOT NULL, PRIMARY KEY (context, id))""",
+        """CREATE TABLE spend (
+            run TEXT NOT NULL, model TEXT NOT NULL, tier TEXT NOT NULL, calls BIGINT NOT NULL, prompt BIGINT NOT NULL,
+            completion BIGINT NOT NULL, cache_read BIGINT NOT NULL, cache_write BIGINT NOT NULL,
+            PRIMARY KEY (run, model, tier))""",
+        """CREATE TABLE visited (
+            run TEXT NOT NULL, type TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (run, type, name))""",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -96,8 +150,15 @@ CONTEXT_TABLES = (
     "term_count",
     "pin",
     "tombstone",
+    "statement",
+    "name_key",
+    "subject",
+    "member",
+    "artifact",
+    "edge",
+    "decision",
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 
-RUN_TABLES = ("unit", "work", "removal")
+RUN_TABLES = ("unit", "work", "removal", "visited")
 """Tables keyed by run."""

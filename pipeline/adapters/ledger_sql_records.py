@@ -11,8 +11,13 @@ from pipeline.types import OPEN, ContextSlug, LogicalId, Namespace, RecordId, Ru
 
 _RECORD = "id, logical_id, path, position, content, namespace, added, removed, copy_of"
 _SEEN = "added <= ? AND removed > ?"
-_KEYED = {"record": "id", "source": "path", "file": "path"}
-"""The three tables with version intervals, and the column by which a removal names an open row."""
+_KEYED = {
+    "record": "id", "source": "path", "file": "path",
+    "statement": "id", "subject": "id", "member": "id", "artifact": "id", "edge": "id",
+}  # fmt: skip
+"""The tables with version intervals, and the column by which a removal names an open row."""
+_BY_SOURCE = {"record": "path", "source": "path", "file": "source", "statement": "path"}
+"""Those that one source alone decides about, and the column that names it."""
 
 
 class SqlRecords:
@@ -53,7 +58,7 @@ class SqlRecords:
 
     def diverged(self, slug: ContextSlug, live: int) -> tuple[SourcePath, ...]:
         found: set[SourcePath] = set()
-        for table, column in (("record", "path"), ("source", "path"), ("file", "source")):
+        for table, column in _BY_SOURCE.items():
             rows = self._db.all(
                 f"SELECT DISTINCT {column} FROM {table} WHERE context = ? AND added > ? AND removed = ? UNION "
                 f"SELECT DISTINCT {column} FROM {table} WHERE context = ? AND added <= ? AND removed > ? AND removed < {OPEN}",
@@ -106,6 +111,13 @@ class SqlRecords:
             f"context = ? AND {_SEEN} AND id > ?", (slug, version, version, after), f"id LIMIT {int(limit)}"
         )
 
+    def page_added_under(
+        self, slug: ContextSlug, number: int, prefix: str, skip: int, limit: int
+    ) -> tuple[RecordRow, ...]:
+        where = "context = ? AND added = ? AND path LIKE ?"
+        order = f"id LIMIT {int(limit)} OFFSET {int(skip)}"
+        return self._select(where, (slug, number, prefix + "%"), order)
+
     def count_added(self, slug: ContextSlug, number: int) -> int:
         row = self._db.one("SELECT COUNT(*) FROM record WHERE context = ? AND added = ?", (slug, number))
         return int(row[0]) if row else 0
@@ -116,19 +128,34 @@ class SqlRecords:
 
     def unplan(self, slug: ContextSlug, run: RunId, number: int, paths: Sequence[SourcePath]) -> None:
         for part in blocks(paths):
-            where = f"context = ? AND added = ? AND path IN ({marks(len(part))})"
-            self._db.run(f"DELETE FROM record WHERE {where}", (slug, number, *part))
-            self._db.run(f"DELETE FROM source WHERE {where}", (slug, number, *part))
-            self._db.run(
-                f"DELETE FROM file WHERE context = ? AND added = ? AND source IN ({marks(len(part))})",
-                (slug, number, *part),
-            )
-            for kind, column in (("record", "path"), ("source", "path"), ("file", "source")):
-                self._db.run(
-                    f"DELETE FROM removal WHERE run = ? AND kind = ? AND id IN (SELECT {_KEYED[kind]} FROM {kind} "
-                    f"WHERE context = ? AND removed = ? AND {column} IN ({marks(len(part))}))",
-                    (run, kind, slug, OPEN, *part),
-                )
+            for kind, column in _BY_SOURCE.items():
+                if kind != "statement":  # extraction plans those, in a unit of its own
+                    self._unplan(slug, run, number, kind, f"{column} IN ({marks(len(part))})", part)
+
+    def unplan_statements(self, slug: ContextSlug, run: RunId, number: int, paths: Sequence[SourcePath]) -> None:
+        for part in blocks(paths):
+            self._unplan(slug, run, number, "statement", f"path IN ({marks(len(part))})", part)
+
+    def unplan_sources(self, slug: ContextSlug, run: RunId, number: int, paths: Sequence[SourcePath]) -> None:
+        for part in blocks(paths):
+            self._unplan(slug, run, number, "source", f"path IN ({marks(len(part))})", part)
+
+    def unplan_reduced(self, slug: ContextSlug, run: RunId, number: int) -> None:
+        for kind in ("subject", "member", "artifact", "edge"):
+            self._unplan(slug, run, number, kind, "1 = 1", ())
+        for kind in ("record", "file"):
+            self._unplan(slug, run, number, kind, f"{_BY_SOURCE[kind]} LIKE '/%'", ())
+        self._db.run("DELETE FROM visited WHERE run = ?", (run,))
+
+    def _unplan(
+        self, slug: ContextSlug, run: RunId, number: int, kind: str, which: str, values: Sequence[object]
+    ) -> None:
+        self._db.run(f"DELETE FROM {kind} WHERE context = ? AND added = ? AND {which}", (slug, number, *values))
+        self._db.run(
+            f"DELETE FROM removal WHERE run = ? AND kind = ? AND id IN (SELECT {_KEYED[kind]} FROM {kind} "
+            f"WHERE context = ? AND removed = ? AND {which})",
+            (run, kind, slug, OPEN, *values),
+        )
 
     def plan_removals(self, run: RunId, kind: str, ids: Iterable[str]) -> None:
         assert kind in _KEYED

@@ -19,7 +19,7 @@ _RUN = (
 )
 _WORK = (
     "path, batch, change, size, mtime_ns, hash, status, code, reason, fingerprint, parse_key, chunk_key, chunks, "
-    "screened, chunks_created, chunks_updated, warnings"
+    "screened, chunks_created, chunks_updated, warnings, artifact_status, artifact_reason, artifact_key, artifact_notes"
 )
 _ACTIVE = "state IN ('running', 'sealed', 'flipped')"
 PAGE_ROWS = 1000
@@ -176,6 +176,9 @@ class SqlRuns:
     def set_error(self, run: RunId, error: str, now: float) -> None:
         self._db.run("UPDATE run SET error = ?, active_at = ? WHERE id = ?", (error, now, run))
 
+    def set_input(self, run: RunId, text: str) -> None:
+        self._db.run("UPDATE run SET input = ? WHERE id = ?", (text, run))
+
     def set_notes(self, run: RunId, notes: str) -> None:
         self._db.run("UPDATE run SET notes = ? WHERE id = ?", (notes, run))
 
@@ -293,11 +296,12 @@ class SqlWork:
 
     def add(self, run: RunId, rows: Sequence[WorkRow]) -> None:
         self._db.many(
-            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(18)})",
+            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(22)})",
             [
                 (
                     run, r.path, r.batch, r.change, r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint,
                     r.parse_key, r.chunk_key, r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings,
+                    r.artifact_status, r.artifact_reason, r.artifact_key, r.artifact_notes,
                 )
                 for r in rows
             ],
@@ -311,12 +315,13 @@ class SqlWork:
         self._db.many(
             "UPDATE work SET size = ?, mtime_ns = ?, hash = ?, status = ?, code = ?, reason = ?, fingerprint = ?, "
             "parse_key = ?, chunk_key = ?, chunks = ?, screened = ?, chunks_created = ?, chunks_updated = ?, "
-            "warnings = ? "
+            "warnings = ?, artifact_status = ?, artifact_reason = ?, artifact_key = ?, artifact_notes = ? "
             "WHERE run = ? AND path = ?",
             [
                 (
                     r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint, r.parse_key, r.chunk_key,
-                    r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings, run, r.path,
+                    r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings, r.artifact_status,
+                    r.artifact_reason, r.artifact_key, r.artifact_notes, run, r.path,
                 )
                 for r in rows
             ],

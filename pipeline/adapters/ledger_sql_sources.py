@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.rows import FileRow, PinRow, SourceRow, StatRow, VersionRow
-from pipeline.types import OPEN, ContextSlug, SourcePath
+from pipeline.types import OPEN, ContextSlug, RunId, SourcePath
 
 _SOURCE = (
     "path, hash, seen_hash, size, mtime_ns, status, code, reason, fingerprint, chunks, curated_at, added, removed, "
-    "warnings"
+    "warnings, artifact_status, artifact_reason, artifact_key"
 )
 _FILE = "path, source, blob, size, added, removed"
 _VERSION = "number, run, generation, manifest, recipe, state, readable, claimed_at, live_at, records"
@@ -26,11 +27,12 @@ class SqlSources:
 
     def add(self, slug: ContextSlug, rows: Sequence[SourceRow]) -> None:
         self._db.many(
-            f"INSERT INTO source (context, {_SOURCE}) VALUES ({marks(15)}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO source (context, {_SOURCE}) VALUES ({marks(18)}) ON CONFLICT DO NOTHING",
             [
                 (
                     slug, r.path, r.hash, r.seen_hash, r.size, r.mtime_ns, r.status, r.code, r.reason, r.fingerprint,
-                    r.chunks, r.curated_at, r.added, r.removed, r.warnings,
+                    r.chunks, r.curated_at, r.added, r.removed, r.warnings, r.artifact_status, r.artifact_reason,
+                    r.artifact_key,
                 )
                 for r in rows
             ],
@@ -53,7 +55,7 @@ class SqlSources:
         return self._page("1 = 1", slug, version, after, limit)
 
     def troubled(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SourceRow, ...]:
-        return self._page("status <> 'ok'", slug, version, after, limit)
+        return self._page("(status <> 'ok' OR artifact_status = 'errored')", slug, version, after, limit)
 
     def _page(self, which: str, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SourceRow, ...]:
         rows = self._db.all(
@@ -81,6 +83,18 @@ class SqlSources:
     def forget_stats(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None:
         for part in blocks(paths):
             self._db.run(f"DELETE FROM stat WHERE context = ? AND path IN ({marks(len(part))})", (slug, *part))
+
+    def note_artifacts(self, slug: ContextSlug, run: RunId, number: int, path: SourcePath, reason: str) -> None:
+        for row in self.open_for(slug, [path]):
+            if row.added < number:
+                self.add(slug, [replace(row, added=number)])
+                self._db.run(
+                    "INSERT INTO removal (run, kind, id) VALUES (?, 'source', ?) ON CONFLICT DO NOTHING", (run, path)
+                )
+        self._db.run(
+            "UPDATE source SET artifact_status = 'errored', artifact_reason = ? WHERE context = ? AND path = ? AND added = ?",
+            (reason, slug, path, number),
+        )
 
     def mark_removed(self, slug: ContextSlug, paths: Sequence[SourcePath], version: int, at: float) -> None:
         self._db.many(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pipeline.adapters.ledger_database import Database, Row
 from pipeline.adapters.ledger_schema import MIGRATIONS
+from pipeline.adapters.ledger_sql_knowledge import SqlKnowledge
 from pipeline.adapters.ledger_sql_records import SqlRecords
 from pipeline.adapters.ledger_sql_runs import SqlContexts, SqlRuns, SqlUnits, SqlWork
 from pipeline.adapters.ledger_sql_sources import SqlFiles, SqlSources, SqlVersions
@@ -53,6 +54,7 @@ class SqlSession:
         self.records = SqlRecords(db)
         self.files = SqlFiles(db)
         self.versions = SqlVersions(db)
+        self.knowledge = SqlKnowledge(db)
 
 
 class SqliteLedger:

@@ -38,6 +38,9 @@ def query(
         str,
         typer.Option("--mode", metavar="hybrid|dense|sparse", help="By meaning and words, meaning alone, words alone."),
     ] = "hybrid",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="chunk|artifact|all", help="Passages, artifacts, or both in one list.")
+    ] = "chunk",
     filter_text: Annotated[
         str, typer.Option("--filter", metavar="JSON", help="""Conditions on metadata, as in '{"title": "Guide"}'.""")
     ] = "",
@@ -61,7 +64,7 @@ def query(
 
     call = invocation(context, as_json=as_json)
     prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
-    question = Question(text_of(text), k, mode, prefixes, _filter(text_of(filter_text)), version, rerank)
+    question = Question(text_of(text), k, mode, text_of(kind), prefixes, _filter(text_of(filter_text)), version, rerank)
     answer = search(call.ports, slug_of(name), question)
     for note in _doubts(question, answer):
         call.console.note(note)
@@ -119,10 +122,11 @@ def _hit(rank: int, result: Result, version: int) -> dict[str, Any]:
         "text": m["text"],
         "title": m.get("title", ""),
         "headings": list(_texts(m.get("headings", ()))),
-        "source_path": m["source_path"],
+        "kind": m["kind"],
+        "source_path": m.get("source_path", ""),
         "part": m.get("part"),
-        "start": m["start_index"],
-        "end": m["end_index"],
+        "start": m.get("start_index"),
+        "end": m.get("end_index"),
         "page_first": m.get("page_first"),
         "page_last": m.get("page_last"),
         "metadata": dict(m),
@@ -214,7 +218,7 @@ def _show(call: Invocation, name: str, answer: Answer, *, explain: bool) -> None
         m = result.metadata
         headings = list(_texts(m.get("headings", ())))
         title = str(m.get("title", ""))
-        parts = [*([title] if title and headings[:1] != [title] else []), *headings] or [str(m["filename"])]
+        parts = [*([title] if title and headings[:1] != [title] else []), *headings] or [str(m.get("filename", ""))]
         out.line(f"{rank}. {' > '.join(parts)}")
         out.line(f"{_place(m)}  score {result.score:.4f}  version {answer.version}", indent=3)
         if explain:
@@ -230,6 +234,10 @@ def _place(metadata: Any) -> str:
     word = "slide" if metadata.get("format") == "pptx" else "page"
     pages = "" if not first else f"  {word} {first}" if first == last else f"  {word}s {first}-{last}"
     part = f" ({metadata['part']})" if "part" in metadata else ""
+    if metadata["kind"] == "artifact":
+        others = len(metadata.get("source_paths", ())) - 1
+        more = f" and {counted(others, 'other source')}" if others > 0 else ""
+        return f"artifact, {metadata['artifact_type']}, from {metadata['source_paths'][0]}{more}"
     return f"{metadata['source_path']}{part}:{metadata['start_index']}-{metadata['end_index']}{pages}"
 
 

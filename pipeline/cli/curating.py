@@ -63,6 +63,31 @@ def curate(
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=0, max=256, help="Units worked on at a time; 0: the setting.")
     ] = 0,
+    legs: Annotated[
+        str,
+        typer.Option("--legs", metavar="LEGS", help="Legs to run, with + between them: chunks, or chunks+artifacts."),
+    ] = "",
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="TIER|ID", help="Language model of the artifact leg instead of the manifest's tier."
+        ),
+    ] = None,
+    artifacts_reset: Annotated[
+        bool, typer.Option("--artifacts-reset", help="Ask the language model anew for everything; wants --force.")
+    ] = False,
+    skip_corpus_aggregation: Annotated[
+        bool,
+        typer.Option(
+            "--skip-corpus-aggregation", help="Extract from documents; leave subjects of the corpus as they are."
+        ),
+    ] = False,
+    max_spend: Annotated[
+        float | None,
+        typer.Option(
+            "--max-spend", metavar="MONEY", min=0, help="Make no further call to a language model past this cost."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Bring a context's index up to date with its files, and make the new version live in one step.
@@ -79,7 +104,18 @@ def curate(
     choices = pairs_of(settings or ())
     slug = _open(call, what, name)
     request = CurateRequest(
-        slug, wanted, choices, force=force, rehash=rehash, allow_empty=allow_empty, batch_size=batch_size or None
+        slug,
+        wanted,
+        choices,
+        force=force,
+        rehash=rehash,
+        allow_empty=allow_empty,
+        batch_size=batch_size or None,
+        models=tuple(map(text_of, models or ())),
+        legs=tuple(text_of(legs).split("+")) if legs else None,
+        artifacts_reset=artifacts_reset,
+        skip_corpus_aggregation=skip_corpus_aggregation,
+        max_spend=max_spend,
     )
     meter = Meter()
     try:
@@ -272,6 +308,7 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
             f"chunks: {delta['chunks_created']} created, {delta['chunks_updated']} updated{screened}", indent=2
         )
         console.line(f"embedded: {spent:,} tokens", indent=2)
+        _artifacts(console, output)
         with ports.ledger.read() as session:
             # What this run skipped, and everything that isn't whole at the new version, from earlier runs too.
             troubled = [(r.status, r.path, r.reason) for r in session.work.each(run.id) if r.status == "skipped"]
@@ -290,6 +327,25 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
             console.line("to try:", indent=2)
         short = textwrap.shorten(question, QUESTION_CHARS, placeholder="")
         console.line(f"lamina query {run.context} {shlex.quote(short)}", indent=4)
+
+
+def _artifacts(console: Console, output: dict[str, Any]) -> None:
+    """What the artifact leg did and was billed; nothing where it didn't run."""
+    delta, usage = output["delta"], output["usage"]
+    made = {key: delta[key] for key in ("artifacts_created", "artifacts_updated", "corpus_artifacts", "corpus_edges")}
+    if any(made.values()):
+        console.line(
+            f"artifacts: {made['artifacts_created']} of documents created, {made['artifacts_updated']} updated; "
+            f"{made['corpus_artifacts']} of the corpus, {made['corpus_edges']} edges",
+            indent=2,
+        )
+    if delta["artifacts_errored"]:
+        console.line(f"extraction failed: {counted(delta['artifacts_errored'], 'call')}", indent=2)
+    if delta["sources_content_truncated"]:
+        cut = counted(delta["sources_content_truncated"], "source")
+        console.line(f"read only in part: {cut} (see max_doc_chars, extraction_window_chars)", indent=2)
+    for model, used in usage["by_model"].items():
+        console.line(f"{model}: {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out", indent=2)
 
 
 def _standing(console: Console, ports: Ports, slug: ContextSlug, live: int) -> None:

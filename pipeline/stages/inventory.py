@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pipeline import contract, publish
+from pipeline.artifacts import leg
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, content_hash, fingerprint
 from pipeline.inventory import decide, merge_by_path, trusted
@@ -53,6 +54,11 @@ class _Plan:
 
     job: Job
     fingerprint: str = ""
+    artifacts: str | None = None
+    knowledge: bool = False
+    """Whether the run passes the stages of the artifact leg: it runs, or an earlier run has left statements."""
+    decisions: bool = False
+    """Whether somebody has decided about merges since the last run."""
     rows: list[WorkRow] = field(default_factory=list)
     stats: dict[SourcePath, StatRow] = field(default_factory=dict)
     gone: list[SourcePath] = field(default_factory=list)
@@ -66,7 +72,15 @@ class _Plan:
     skipped: int = 0
 
     def __post_init__(self) -> None:
-        self.fingerprint = pipeline_fingerprint(self.job.manifest, self.job.recipe)
+        job = self.job
+        self.fingerprint = pipeline_fingerprint(job.manifest, job.recipe)
+        if leg.runs(job.manifest, job.run.input):
+            model = leg.model_of(job.ports, job.manifest, job.run.input)
+            self.artifacts = leg.leg_fingerprint(job.manifest, model)
+        with job.ports.ledger.read() as session:
+            self.knowledge = leg.wanted(job.manifest) or session.knowledge.holds_any(job.slug)
+            pending = [d for d in session.knowledge.decisions(job.slug) if d.withdrawn or not d.applied]
+            self.decisions = self.knowledge and bool(pending)
 
     def judge(self, path: SourcePath, there: tuple[SourceStat, StatRow | None] | None, live: SourceRow | None) -> None:
         """Decide about one path and queue what follows."""
@@ -81,12 +95,12 @@ class _Plan:
         seen = ""
         if live is not None:
             seen = known.hash if known and trusted(stat, known) and not self._rehash else self._hash(stat)
-        decision = decide(live, seen, self.fingerprint, force=self.job.run.force)
+        decision = decide(live, seen, self.fingerprint, force=self.job.run.force, artifacts=self.artifacts)
         self.stale += decision.stale
         if decision.change != "unchanged":
             self._add(WorkRow(path, 0, decision.change, stat.size, stat.mtime_ns, hash=seen))
         elif live is not None:
-            self.standing += live.status in ("failed", "empty")
+            self.standing += live.status in ("failed", "empty") or live.artifact_status == "errored"
             self.skipped += live.status == "skipped"
 
     @property
@@ -122,7 +136,12 @@ class _Plan:
             self.flush()
 
     def carry(self) -> None:
-        """Restate what is live over what rolled-back versions left open, wherever this run doesn't decide anew."""
+        """Restate what is live over what rolled-back versions left open, wherever this run doesn't decide anew.
+
+        Artifacts are left out: the reduce stage decides about every one that differs.
+        """
+        if self.decisions and not self.batches:
+            self.batches[1] = 0  # no source moved, but the subjects may
         if not self.batches:
             return  # with no other change the live version already says what it should: a no-op
         self.flush()
@@ -130,13 +149,19 @@ class _Plan:
             diverged = session.records.diverged(self.job.slug, self.job.run.base_version)
             decided = session.work.holds(self.job.run.id, diverged)
         for path in diverged:
-            if path not in decided:
+            if path not in decided and not path.startswith("/"):
                 self._add(WorkRow(path, 0, "carry", 0, 0))
 
     def notes(self) -> str:
         """What the inventory saw, for people."""
         return canonical_json(
-            {"found": self.found, "stale": self.stale, "standing": self.standing, "skipped": self.skipped}
+            {
+                "found": self.found,
+                "stale": self.stale,
+                "standing": self.standing,
+                "skipped": self.skipped,
+                "knowledge": self.knowledge,
+            }
         )
 
     def flush(self) -> None:

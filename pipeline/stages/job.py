@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from manifests import Manifest, leg_values
@@ -16,6 +16,7 @@ from pipeline import chunk, screen
 from pipeline.errors import Conflict
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.ledger import Session
+from pipeline.namespaces import namespace_of
 from pipeline.ports import Ports
 from pipeline.recipe import Recipe
 from pipeline.rows import ContextRow, RunRow, UnitClaim
@@ -37,6 +38,8 @@ class Outcome:
     size: int = 0
     """Work that the next stage's unit holds, in that stage's own measure."""
     embed_tokens: int = 0
+    pages: Mapping[int, int] = field(default_factory=dict)
+    """Batches, below 0, that the last batch stage has to do before the run goes on, with their sizes."""
 
 
 class DraftCache:
@@ -102,7 +105,12 @@ class Job:
     @property
     def namespace(self) -> Namespace:
         """Where this run's chunk records stand."""
-        return chunk_namespace(self.context.slug, self.run.generation)
+        return namespace_of(self.slug, self.run.generation, "chunks")
+
+    @property
+    def artifact_namespace(self) -> Namespace:
+        """Where this run's artifact records stand."""
+        return namespace_of(self.slug, self.run.generation, "artifacts")
 
     @property
     def keyword(self) -> bool:
@@ -122,11 +130,6 @@ class Job:
             raise Conflict(
                 "stale_fence", f"unit {self.claim.stage}/{self.claim.batch} belongs to another worker by now"
             )
-
-
-def chunk_namespace(slug: ContextSlug, generation: int) -> Namespace:
-    """`{context}.g{n}.chunks`."""
-    return Namespace(f"{slug}.g{generation}.chunks")
 
 
 def pipeline_fingerprint(manifest: Manifest, recipe: Recipe) -> str:

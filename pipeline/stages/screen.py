@@ -109,7 +109,7 @@ def write_plan(job: Job, session: Session, plan: Iterable[Wanted]) -> None:
         first = wanted.row.change == "new"
         created, updated = (len(decided.add), 0) if first else (0, len(decided.add))
         rows.append(replace(wanted.row, chunks_created=created, chunks_updated=updated, fingerprint=_fingerprint(job)))
-    _plan_sources(job, session, rows)
+    plan_sources(job, session, rows)
     _plan_files(job, session, plan)
     session.work.update(job.run.id, rows)
 
@@ -158,9 +158,11 @@ def _by_path(rows: Iterable[Row], path: Callable[[Row], SourcePath]) -> dict[Sou
     return {key: tuple(group) for key, group in groups.items()}
 
 
-def _plan_sources(job: Job, session: Session, rows: Iterable[WorkRow]) -> None:
+def plan_sources(job: Job, session: Session, rows: Iterable[WorkRow]) -> None:
+    """Plan the sources' states, in place of what was planned for them before."""
     rows = tuple(rows)
     paths = [row.path for row in rows]
+    session.records.unplan_sources(job.slug, job.run.id, job.run.number, paths)
     opened = {row.path: row for row in session.sources.open_for(job.slug, paths)}
     live = {row.path: row for row in session.sources.at_for(job.slug, job.run.base_version, paths)}
     add, remove = [], []
@@ -187,7 +189,7 @@ def _source(job: Job, row: WorkRow, live: SourceRow | None) -> SourceRow | None:
         good, chunks, curated_at, warnings = live.hash, live.chunks, live.curated_at, live.warnings
     elif row.status != "ok":
         good, chunks, warnings = "", 0, ""
-    return SourceRow(
+    planned = SourceRow(
         row.path,
         good,
         row.hash,
@@ -201,11 +203,35 @@ def _source(job: Job, row: WorkRow, live: SourceRow | None) -> SourceRow | None:
         curated_at,
         number,
         warnings=warnings,
+        artifact_status=row.artifact_status,
+        artifact_reason=row.artifact_reason,
+        artifact_key=row.artifact_key,
+    )
+    if live is None or row.artifact_status == "ok" or row.status in ("empty", "skipped"):
+        return planned
+    # Extraction didn't run, or failed: the listed statements are those of before, whatever became of the chunks.
+    return replace(
+        planned,
+        artifact_status=row.artifact_status or live.artifact_status,
+        artifact_reason=row.artifact_reason or live.artifact_reason,
+        artifact_key=live.artifact_key,
     )
 
 
 def _says(row: SourceRow) -> tuple[object, ...]:
-    return (row.hash, row.seen_hash, row.status, row.code, row.reason, row.fingerprint, row.chunks, row.warnings)
+    return (
+        row.hash,
+        row.seen_hash,
+        row.status,
+        row.code,
+        row.reason,
+        row.fingerprint,
+        row.chunks,
+        row.warnings,
+        row.artifact_status,
+        row.artifact_reason,
+        row.artifact_key,
+    )
 
 
 def _plan_files(job: Job, session: Session, plan: Iterable[Wanted]) -> None:

@@ -6,6 +6,7 @@ transaction on, whoever takes the run over rolls it forward; stamps are never ta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,9 @@ from pipeline import publish
 from pipeline.codec import decode_counts
 from pipeline.errors import Unavailable
 from pipeline.ledger import Session
+from pipeline.namespaces import counts_key, counts_of
 from pipeline.rows import RecordRow
-from pipeline.stages.job import Job, Outcome, chunk_namespace
+from pipeline.stages.job import Job, Outcome
 from pipeline.stages.upsert import terms_key
 from pipeline.stages.verify import additions, removals
 
@@ -37,7 +39,11 @@ def seal(job: Job) -> Outcome:
         deltas = _count_deltas(job)
         with job.ports.ledger.transaction("seal") as session:
             job.hold(session)
-            sealed = publish.seal(session, job.run, {g: t.pairs() for g, t in deltas.items()}, job.namespace)
+            spaces = (job.namespace, job.artifact_namespace)
+            sealed = publish.seal(session, job.run, {g: t.pairs() for g, t in deltas.items()}, spaces)
+            session.knowledge.apply_decisions(
+                job.slug, json.loads(job.run.notes or "{}").get("decided", []), job.run.number
+            )
         if not sealed:
             return Outcome(lambda session: _abandon(job, session))
     stamped = 0
@@ -92,24 +98,26 @@ class _Tally:
 def _count_deltas(job: Job) -> dict[int, _Tally]:
     """Generation to what it gains or loses: additions minus removals, also those of rolled-back versions."""
     added = _added_by_batch(job)
-    tallies = {} if added is None else {job.run.generation: added}
+    tallies = added or {}
     if added is None:
         _count(job, additions(job), 1, tallies)
     _count(job, removals(job), -1, tallies)
     return tallies
 
 
-def _added_by_batch(job: Job) -> _Tally | None:
-    """The sum of what the upserts have counted; None where the memo has let some of it go."""
+def _added_by_batch(job: Job) -> dict[int, _Tally] | None:
+    """The sums of what the upserts have counted; None where the memo has let some of it go."""
     with job.ports.ledger.read() as session:
         batches = session.units.batches(job.run.id, "upsert")
         planned = session.records.count_added(job.slug, job.run.number)
-    tally = _Tally()
-    keys = [terms_key(job, batch) for batch in batches]
+    chunks, artifacts = counts_key(job.run.generation, "chunks"), counts_key(job.run.generation, "artifacts")
+    tallies: dict[int, _Tally] = {chunks: _Tally()}
+    keys = [(terms_key(job, batch), artifacts if batch < 0 else chunks) for batch in batches]
     for at in range(0, len(keys), KEYS_AT_ONCE):
-        for data in job.ports.memo.get_many(keys[at : at + KEYS_AT_ONCE]).values():
-            tally.add(*decode_counts(data))
-    return tally if tally.documents == planned else None
+        some = dict(keys[at : at + KEYS_AT_ONCE])
+        for key, counted in job.ports.memo.get_many(sorted(some)).items():
+            tallies.setdefault(some[key], _Tally()).add(*decode_counts(counted))
+    return tallies if sum(tally.documents for tally in tallies.values()) == planned else None
 
 
 def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, tallies: dict[int, _Tally]) -> None:
@@ -120,11 +128,4 @@ def _count(job: Job, pages: Iterable[Sequence[RecordRow]], sign: int, tallies: d
             ids = [r.id for r in page if r.namespace == namespace]
             stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=True, metadata=False)
             terms, times = np.unique(stored.sparse.indices, return_counts=True)
-            tallies.setdefault(generation_of(job, namespace), _Tally()).add(terms, sign * times, sign * len(ids))
-
-
-def generation_of(job: Job, namespace: str) -> int:
-    """The generation that a chunk namespace of this context belongs to."""
-    generation = int(namespace.rsplit(".", 2)[1][1:])
-    assert chunk_namespace(job.slug, generation) == namespace
-    return generation
+            tallies.setdefault(counts_of(namespace), _Tally()).add(terms, sign * times, sign * len(ids))

@@ -11,20 +11,26 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.artifacts.leg import artifact_path
+from pipeline.artifacts.render import embed_text, metadata
 from pipeline.codec import encode_counts, take_sparse
 from pipeline.drafts import listing
 from pipeline.errors import Corruption
-from pipeline.rows import RecordRow
+from pipeline.fingerprint import text_hash
+from pipeline.rows import RecordRow, WorkRow
 from pipeline.stages.embed_dense import vectors_for
 from pipeline.stages.embed_sparse import sparse_for
 from pipeline.stages.job import Job, Outcome
-from pipeline.stages.planned import Planned, planned
+from pipeline.stages.planned import Planned, PlannedSource, planned
+from pipeline.stages.reduced_files import RECORDS_AT_ONCE
 from pipeline.stages.screen import screened
-from pipeline.types import RecordBatch, SparseVectors
+from pipeline.types import Namespace, RecordBatch, SourcePath, SparseVectors
 
 
 def upsert(job: Job) -> Outcome:
-    """Write the batch's records and files."""
+    """Write the batch's records and files; below 0 a page of artifact records."""
+    if job.claim.batch < 0:
+        return _artifacts(job)
     sources = planned(job)
     _write_files(job)
     vectors = sparse_for(job, sources)
@@ -33,7 +39,7 @@ def upsert(job: Job) -> Outcome:
     block = job.ports.limits.upsert_records
     for at in range(0, len(written), block):
         part = written[at : at + block]
-        _write(job, part, take_sparse(vectors, at, at + len(part)))
+        _write(job, job.namespace, part, take_sparse(vectors, at, at + len(part)))
     terms = [vectors.indices]
     terms += [_copy(job, copied[at : at + block]) for at in range(0, len(copied), block)]
     # What the seal has to add up is known here; the memo saves it reading every record back.
@@ -46,11 +52,33 @@ def terms_key(job: Job, batch: int) -> str:
     return f"terms:{job.run.id}:{batch}"
 
 
-def _write(job: Job, items: Sequence[Planned], sparse: SparseVectors) -> None:
+def _artifacts(job: Job) -> Outcome:
+    """Write a page of the artifact records that the reduce stage planned; their files are there already."""
+    slug, run = job.slug, job.run
+    with job.ports.ledger.read() as session:
+        skip = (-job.claim.batch - 1) * RECORDS_AT_ONCE
+        records = session.records.page_added_under(slug, run.number, artifact_path(""), skip, RECORDS_AT_ONCE)
+        artifacts = {a.id: a for a in session.knowledge.artifacts_wanted(slug, run.id, [r.logical_id for r in records])}
+    items = []
+    for record in records:
+        artifact = artifacts.get(record.logical_id)
+        if artifact is None:
+            raise Corruption("plan_mismatch", f"record {record.id} was planned for an artifact that isn't")
+        text = embed_text(artifact)
+        items.append(Planned(record, metadata(artifact), text, text_hash(text)))
+    sparse = sparse_for(job, [PlannedSource(WorkRow(SourcePath(artifact_path("")), 0, "", 0, 0), tuple(items), ())])
+    if items:
+        _write(job, job.artifact_namespace, items, sparse)
+    terms = [sparse.indices]
+    job.ports.memo.put_many({terms_key(job, job.claim.batch): encode_counts(terms, len(items))})
+    return Outcome(size=0)
+
+
+def _write(job: Job, namespace: Namespace, items: Sequence[Planned], sparse: SparseVectors) -> None:
     job.keep_going()
     dense = vectors_for(job, items)
     batch = RecordBatch(
-        job.namespace,
+        namespace,
         job.run.number,
         tuple(p.record.id for p in items),
         dense,

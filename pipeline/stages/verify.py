@@ -30,12 +30,14 @@ def verify(job: Job) -> Outcome:
     for page in additions(job):
         job.keep_going()
         count += len(page)
-        stored = job.ports.index(job.slug).fetch(job.namespace, [r.id for r in page], vectors=False, metadata=False)
-        good = {
-            id_ for id_, added, removed in zip(stored.ids, stored.added, stored.removed, strict=True)
-            if (added, removed) == (job.run.number, OPEN)
-        }  # fmt: skip
-        missing += [r.id for r in page if r.id not in good]
+        for namespace in sorted({r.namespace for r in page}):
+            ids = [r.id for r in page if r.namespace == namespace]
+            stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=False, metadata=False)
+            good = {
+                id_ for id_, added, removed in zip(stored.ids, stored.added, stored.removed, strict=True)
+                if (added, removed) == (job.run.number, OPEN)
+            }  # fmt: skip
+            missing += [id_ for id_ in ids if id_ not in good]
         job.report(len(page))
     if missing:
         raise Corruption(
@@ -43,14 +45,29 @@ def verify(job: Job) -> Outcome:
             f"{len(missing)} of {count} records of version {job.run.number} are not in the index, {missing[0]} among them",
             remedy=f"lamina cancel {job.run.id}, then curate again; finished work is kept",
         )
+    _no_dangling_edges(job)
     tally = contract.tally(job.ports, job.run)
     share = tally.failed / tally.processed if tally.processed else 0.0
     if share > job.ports.limits.failed_share:
         return Outcome(lambda session: _refuse(job, session, share))
     if not job.run.force and _nothing_changed(job):
-        standing = json.loads(job.run.notes or "{}").get("standing", 0) + tally.failed + tally.empty
+        standing = (
+            json.loads(job.run.notes or "{}").get("standing", 0) + tally.failed + tally.empty + tally.errored_sources
+        )
         return Outcome(lambda session: _noop(job, session, standing))
     return Outcome(size=max(count, 1))
+
+
+def _no_dangling_edges(job: Job) -> None:
+    """The gate of the edges: each ends at two artifacts of the version."""
+    with job.ports.ledger.read() as session:
+        dangling = session.knowledge.dangling(job.slug, job.run.id)
+    if dangling:
+        raise Corruption(
+            "dangling_edges",
+            f"version {job.run.number} would hold edges to artifacts that it doesn't hold, {dangling[0]} among them",
+            remedy=f"lamina cancel {job.run.id}, then curate again; report this",
+        )
 
 
 def additions(job: Job) -> Iterator[tuple[RecordRow, ...]]:

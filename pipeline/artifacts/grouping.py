@@ -1,0 +1,459 @@
+"""Mentions to subjects: which are about one thing. Pure; a function of the mentions and the human decisions alone.
+
+Names that could be one thing are linked by rules (`links`). Two mentions under linked names are joined
+
+1. where they *agree*: they stand in one document, or their documents name enough other things in common (the company
+   that they keep);
+2. where the link alone is strong (same name, plural, legal form, an acronym that a text defines), unless the company
+   says otherwise: had both been one thing, the documents of one would have been expected to share company with those of
+   the other at least `EXPECTED` times, by the rate at which the documents of the larger one do among themselves, and
+   they do so at a small part of that rate (a Poisson test of so few links among so many pairs).
+
+Two names of several words stand in one subject only if a rule links them directly, so that John and Joan are not joined
+by a J. in between. What people decided goes before everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from pipeline.artifacts import names
+from pipeline.artifacts.links import Link, bucket, has_initial, link, titled
+
+EXPECTED = 4.0
+"""Shared company expected of one thing that makes its absence telling: e^-4 is under two in a hundred."""
+DENSITY_MIN = 0.25
+"""Where fewer of a subject's own documents share company, its absence elsewhere says nothing."""
+COMPANY_MIN = 3
+"""Names beside a subject from which on a document can disagree."""
+SAMPLE = 64
+"""Documents of one side that are compared."""
+OBSERVED_SHARE = 0.2
+"""Part of the expected links below which two sides disagree: a few come of names that are namesakes themselves."""
+AGREE_NAMES = 2
+"""Names in common that make two documents agree, or a third of the smaller company where it is small."""
+AGREE_SHARE = 1 / 3
+TRIED = 8
+"""Earlier documents beside the same name that one is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """What grouping looks at of a statement."""
+
+    id: str
+    path: str
+    seq: int
+    name: str
+    aliases: tuple[str, ...] = ()
+    company: frozenset[str] = frozenset()
+    """Buckets of the other names in its document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What people decided about one type's names, as normalised names."""
+
+    pinned: tuple[tuple[str, str], ...] = ()
+    forbidden: tuple[tuple[str, str], ...] = ()
+    split: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Name, and the sources in which it means something of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Why two spellings, or two groups of documents, are one subject."""
+
+    left: str
+    right: str
+    rule: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One subject."""
+
+    key: str
+    """Stable: of the least spelling in normal form; namesakes after the first carry their first source."""
+    name: str
+    aliases: tuple[str, ...]
+    mentions: tuple[Mention, ...]
+    merges: tuple[Merge, ...]
+
+    @property
+    def documents(self) -> int:
+        """Sources that speak of it."""
+        return len({m.path for m in self.mentions})
+
+
+@dataclass(slots=True)
+class _Cluster:
+    mentions: list[Mention]
+    buckets: set[str]
+    merges: list[Merge] = field(default_factory=list)
+    parts: frozenset[int] = frozenset()
+    """Human splits that its mentions fall under."""
+    documents: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The company of some of its documents: of those that keep enough of it to disagree."""
+    density: float | None = None
+
+
+def group(mentions: Iterable[Mention], decisions: Decisions = Decisions()) -> tuple[Group, ...]:  # noqa: B008 - frozen
+    """Subjects of the mentions of one type, by key."""
+    ordered = sorted(mentions, key=lambda m: (m.path, m.seq, m.id))
+    found = [g for part in _linked_parts(ordered, decisions) for g in _Grouping(part, decisions).groups()]
+    return tuple(sorted(_keyed(found), key=lambda g: g.key))
+
+
+def _linked_parts(ordered: Sequence[Mention], decisions: Decisions) -> list[list[Mention]]:
+    """Mentions whose names share blocking keys, directly or through others. Parts never influence each other."""
+    owner: dict[str, int] = {}
+    parent = list(range(len(ordered)))
+
+    def find(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    pinned: dict[str, list[str]] = defaultdict(list)
+    for left, right in decisions.pinned:
+        pinned[left].append(f"!{left}|{right}")
+        pinned[right].append(f"!{left}|{right}")
+    for i, mention in enumerate(ordered):
+        spellings = (mention.name, *mention.aliases)
+        keys = {key for s in spellings for key in names.keys(s)} | {
+            p for s in spellings for p in pinned[names.normal(s)]
+        }
+        for key in keys:
+            j = owner.setdefault(key, i)
+            a, b = find(i), find(j)
+            parent[max(a, b)] = min(a, b)
+    parts: dict[int, list[Mention]] = defaultdict(list)
+    for i, mention in enumerate(ordered):
+        parts[find(i)].append(mention)
+    return [parts[root] for root in sorted(parts)]
+
+
+class _Grouping:
+    """The work on one part."""
+
+    def __init__(self, mentions: Sequence[Mention], decisions: Decisions) -> None:
+        self._mentions = mentions
+        self._decisions = decisions
+        self._spelled: dict[str, set[str]] = defaultdict(set)
+        self._defined: set[tuple[str, str]] = set()
+        for mention in mentions:
+            own = bucket(mention.name)
+            self._spelled[own].add(mention.name)
+            for alias in mention.aliases:
+                other = bucket(alias)
+                if other != own:
+                    self._defined.add((min(own, other), max(own, other)))
+        everything = sorted(self._spelled)
+        self._own = frozenset(everything) | {b for pair in self._defined for b in pair}
+        self._links = self._link_all(everything)
+
+    def groups(self) -> list[_Cluster]:
+        """Clusters in which no two belong together any more."""
+        clusters = self._start()
+        clusters = self._agreeing(clusters)
+        clusters = self._defaults(clusters)
+        return self._pinned(clusters)
+
+    # ---- links
+
+    def _link_all(self, buckets: Sequence[str]) -> dict[tuple[str, str], Link]:
+        by_key: dict[str, list[str]] = defaultdict(list)
+        for b in buckets:
+            spellings = {*self._spelled[b], *self._aliases_of(b)}
+            for key in sorted({key for s in spellings for key in names.keys(s)}):
+                by_key[key].append(b)
+        found: dict[tuple[str, str], Link] = {}
+        for same in by_key.values():
+            for left, right in combinations(sorted(set(same)), 2):
+                if (left, right) not in found:
+                    made = link(self._spelled[left], self._spelled[right], defined=self._is_defined(left, right))
+                    if made is not None:
+                        found[left, right] = made
+        people = self._people(found)
+        # A firm may be called like its founder, and Hales is no plural of a person called Hale.
+        doubtful = {
+            pair for pair, made in found.items() if made.rule in ("legal form", "plural") and people & set(pair)
+        }
+        return {pair: made for pair, made in found.items() if pair not in doubtful}
+
+    def _people(self, found: Mapping[tuple[str, str], Link]) -> set[str]:
+        """Buckets that are people's names: some spelling has a title, or somebody is abbreviated to it."""
+        people = {b for b, spelled in self._spelled.items() if any(map(titled, spelled))}
+        abbreviated = {b for b, spelled in self._spelled.items() if any(map(has_initial, spelled))}
+        for (left, right), made in found.items():
+            if made.rule == "initials" and {left, right} & (abbreviated | people):
+                people |= {left, right}
+        return people
+
+    def _aliases_of(self, b: str) -> set[str]:
+        return {a for m in self._mentions if bucket(m.name) == b for a in m.aliases} if self._defined else set()
+
+    def _is_defined(self, left: str, right: str) -> bool:
+        return (left, right) in self._defined
+
+    def _linked(self, left: str, right: str) -> Link | None:
+        if left == right:
+            return Link("name", strong=True)
+        return self._links.get((min(left, right), max(left, right)))
+
+    # ---- clusters
+
+    def _start(self) -> list[_Cluster]:
+        """One cluster a mention's document and name; what people split stays marked."""
+        made: dict[tuple[str, str, frozenset[int]], _Cluster] = {}
+        for mention in self._mentions:
+            spelled = {names.normal(s) for s in (mention.name, *mention.aliases)}
+            parts = frozenset(
+                i for i, (name, paths) in enumerate(self._decisions.split) if name in spelled and mention.path in paths
+            )
+            b = bucket(mention.name)
+            held = made.setdefault((mention.path, b, parts), _Cluster([], {b}, parts=parts))
+            held.mentions.append(mention)
+        clusters = [made[key] for key in sorted(made, key=lambda k: (k[0], k[1], sorted(k[2])))]
+        for cluster in clusters:
+            company = self._company(cluster)
+            if len(company) >= COMPANY_MIN:
+                cluster.documents[cluster.mentions[0].path] = company
+        return clusters
+
+    def _agreeing(self, clusters: list[_Cluster]) -> list[_Cluster]:
+        """Join what is linked and keeps company with the same things; strong links first, so that an initial finds the
+        name that it stands for whole."""
+        merger = _Merger(clusters, self)
+        company = [self._company(cluster) for cluster in clusters]
+        beside: dict[str, list[int]] = defaultdict(list)
+        for i, names_ in enumerate(company):
+            for name in sorted(names_):
+                beside[name].append(i)
+        inside: dict[str, list[int]] = defaultdict(list)
+        for i, cluster in enumerate(clusters):
+            inside[cluster.mentions[0].path].append(i)
+        for strong in (True, False):
+            for path in sorted(inside):
+                for i, j in combinations(inside[path], 2):
+                    self._join(merger, i, j, f"both in {path}", strong=strong)
+            for name in sorted(beside, key=lambda n: (len(beside[n]), n)):
+                for n, i in enumerate(beside[name]):
+                    for j in self._near(merger, beside[name][:n], i):
+                        if agree(company[i], company[j]):
+                            self._join(merger, j, i, f"both beside {name}", strong=strong)
+        return merger.clusters()
+
+    def _near(self, merger: _Merger, before: Sequence[int], i: int) -> list[int]:
+        """Some earlier clusters under a linked name that aren't joined yet."""
+        own, found = merger.bucket_of(i), []
+        for j in reversed(before):
+            if merger.root(i) != merger.root(j) and self._linked(own, merger.bucket_of(j)) is not None:
+                found.append(j)
+                if len(found) == TRIED:
+                    break
+        return found
+
+    def _join(self, merger: _Merger, i: int, j: int, evidence: str, *, strong: bool) -> None:
+        left, right = merger.bucket_of(i), merger.bucket_of(j)
+        made = self._linked(left, right)
+        if made is not None and made.strong is strong:
+            merger.join(i, j, Merge(left, right, made.rule, evidence))
+
+    def _defaults(self, clusters: list[_Cluster]) -> list[_Cluster]:
+        """Join what strong links hold together and the company doesn't set apart, the largest clusters first."""
+        order = sorted(clusters, key=lambda c: (-len(c.mentions), c.mentions[0].path, c.mentions[0].seq))
+        merger = _Merger(order, self)
+        for same in (True, False):  # the very same name before every other rule
+            kept: list[int] = []
+            for i in range(len(order)):
+                if merger.root(i) != i or not self._placed(merger, kept, i, same=same):
+                    kept.append(i)
+        return merger.clusters()
+
+    def _placed(self, merger: _Merger, kept: Sequence[int], i: int, *, same: bool) -> bool:
+        """Join a cluster to the first one that it may be part of; whether there was one."""
+        for j in kept:
+            if merger.root(i) == merger.root(j):
+                return True
+            made = self._strongest(merger.at(j), merger.at(i), same=same)
+            if made is None or self._ambiguous(merger, i, j, made[2]) or self._apart(merger.at(i), merger.at(j)):
+                continue
+            if merger.join(j, i, Merge(made[0], made[1], made[2].rule, "nothing speaks against it")):
+                return True
+        return False
+
+    def _strongest(self, a: _Cluster, b: _Cluster, *, same: bool) -> tuple[str, str, Link] | None:
+        for left in sorted(a.buckets):
+            for right in sorted(b.buckets):
+                if (left == right) is same:
+                    made = self._linked(left, right)
+                    if made is not None and made.strong:
+                        return left, right, made
+        return None
+
+    def _ambiguous(self, merger: _Merger, a: int, b: int, made: Link) -> bool:
+        """Whether an acronym could stand for another cluster, too."""
+        if made.rule != "acronym":
+            return False
+        short, full = (a, b) if any(names.as_acronym(s) for s in self._spellings(merger.at(a))) else (b, a)
+        others = [
+            c
+            for c in merger.roots()
+            if c not in (short, full) and self._strongest(merger.at(short), merger.at(c), same=False)
+        ]
+        return bool(others)
+
+    def _spellings(self, cluster: _Cluster) -> set[str]:
+        return {m.name for m in cluster.mentions}
+
+    def _pinned(self, clusters: list[_Cluster]) -> list[_Cluster]:
+        merger = _Merger(clusters, self)
+        for left, right in self._decisions.pinned:
+            some = [i for i, c in enumerate(clusters) if _spells(c, left)] + [
+                i for i, c in enumerate(clusters) if _spells(c, right)
+            ]
+            for i in some[1:]:
+                merger.join(some[0], i, Merge(left, right, "pinned", "decided by a person"), pinned=True)
+        return merger.clusters()
+
+    # ---- evidence
+
+    def _company(self, cluster: _Cluster) -> frozenset[str]:
+        return frozenset(name for m in cluster.mentions for name in m.company) - self._own
+
+    def conflict(self, a: _Cluster, b: _Cluster, *, pinned: bool) -> bool:
+        """Whether two clusters must not be joined."""
+        if a.parts != b.parts:
+            return True
+        for left, right in self._decisions.forbidden:
+            if (_spells(a, left) and _spells(b, right)) or (_spells(a, right) and _spells(b, left)):
+                return True
+        if pinned:
+            return False
+        left_full = [x for x in a.buckets if not self._is_short(x)]
+        right_full = [y for y in b.buckets if not self._is_short(y)]
+        return any(self._linked(x, y) is None for x in left_full for y in right_full)
+
+    def _is_short(self, b: str) -> bool:
+        return all(names.as_acronym(s) for s in self._spelled[b])
+
+    def _apart(self, a: _Cluster, b: _Cluster) -> bool:
+        """Whether their documents would share company if they were one thing, and hardly do."""
+        large, small = (a, b) if len(a.documents) >= len(b.documents) else (b, a)
+        if not small.documents:
+            return False
+        if large.density is None:
+            large.density = _density(list(large.documents.values()))
+        expected = large.density * len(large.documents) * len(small.documents)
+        if large.density < DENSITY_MIN or expected < EXPECTED:
+            return False
+        seen = sum(agree(x, y) for x in large.documents.values() for y in small.documents.values())
+        return seen < OBSERVED_SHARE * expected
+
+
+def agree(a: frozenset[str], b: frozenset[str]) -> bool:
+    """Whether two documents name enough in common."""
+    shared = len(a & b)
+    return shared >= AGREE_NAMES or shared >= max(1, AGREE_SHARE * min(len(a), len(b)))
+
+
+def _density(documents: Sequence[frozenset[str]]) -> float:
+    """Share of pairs of documents that agree; of a single document nothing is known, so all are taken to."""
+    pairs = list(combinations(documents, 2))
+    return sum(agree(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
+
+
+def _spells(cluster: _Cluster, normal: str) -> bool:
+    return any(names.normal(s) == normal for m in cluster.mentions for s in (m.name, *m.aliases))
+
+
+class _Merger:
+    """Union of clusters under constraints."""
+
+    def __init__(self, clusters: Sequence[_Cluster], rules: _Grouping) -> None:
+        self._held = [
+            _Cluster(list(c.mentions), set(c.buckets), list(c.merges), c.parts, dict(c.documents)) for c in clusters
+        ]
+        self._parent = list(range(len(clusters)))
+        self._first = [bucket(c.mentions[0].name) for c in clusters]
+        self._rules = rules
+
+    def root(self, i: int) -> int:
+        """The cluster that holds what was at `i`."""
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def roots(self) -> list[int]:
+        """Clusters that were not joined into another."""
+        return [i for i, p in enumerate(self._parent) if i == p]
+
+    def at(self, i: int) -> _Cluster:
+        """The cluster that holds what was at `i`, as it is by now."""
+        return self._held[self.root(i)]
+
+    def bucket_of(self, i: int) -> str:
+        """The bucket under which `i` began."""
+        return self._first[i]
+
+    def join(self, i: int, j: int, why: Merge, *, pinned: bool = False) -> bool:
+        """Join two clusters unless a constraint forbids it; whether they are one now."""
+        a, b = sorted((self.root(i), self.root(j)))
+        if a == b:
+            return True
+        into, gone = self._held[a], self._held[b]
+        if self._rules.conflict(into, gone, pinned=pinned):
+            return False
+        self._parent[b] = a
+        if pinned or not into.buckets & gone.buckets:
+            into.merges.append(why)
+        into.merges += gone.merges
+        into.mentions += gone.mentions
+        into.buckets |= gone.buckets
+        if len(into.documents) < SAMPLE:
+            room = SAMPLE - len(into.documents)
+            into.documents.update(list(gone.documents.items())[:room])
+            into.density = None
+        return True
+
+    def clusters(self) -> list[_Cluster]:
+        """What is left."""
+        return [self._held[i] for i in self.roots()]
+
+
+def _keyed(clusters: Sequence[_Cluster]) -> list[Group]:
+    """Groups with names and keys. The key is the canonical name's normal form; of namesakes the one whose first source
+    comes first has it plain, the others with their first source."""
+    named = []
+    for cluster in clusters:
+        members = tuple(sorted(cluster.mentions, key=lambda m: (m.path, m.seq, m.id)))
+        spelled = Counter(m.name for m in members)
+        name = min(spelled, key=lambda s: (-spelled[s], -len(names.core(s)), s.isupper(), s))
+        others = tuple(sorted({s for m in members for s in (m.name, *m.aliases)} - {name}))
+        named.append((" ".join(names.core(name)), name, others, members, cluster))
+    named.sort(key=lambda item: (item[0], item[3][0].path, item[3][0].seq))
+    out, seen = [], set[str]()
+    for plain, name, aliases, ordered, cluster in named:
+        key = plain if plain not in seen else f"{plain} ({ordered[0].path}#{ordered[0].seq})"
+        seen.add(plain)
+        merges = sorted(set(cluster.merges), key=lambda m: (m.left, m.right, m.rule, m.evidence))
+        out.append(Group(key, name, aliases, ordered, tuple(merges)))
+    return out
+
+
+def decisions_of(rows: Mapping[str, Iterable[tuple[str, str, frozenset[str]]]]) -> Decisions:
+    """Decisions by kind as grouping takes them; names in any spelling."""
+    normal = names.normal
+    return Decisions(
+        tuple((normal(a), normal(b)) for a, b, _ in rows.get("pin", ())),
+        tuple((normal(a), normal(b)) for a, b, _ in rows.get("forbid", ())),
+        tuple((normal(a), paths) for a, _, paths in rows.get("split", ())),
+    )

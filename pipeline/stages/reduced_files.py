@@ -1,0 +1,242 @@
+"""Artifacts to records and files: what the index, the folder and the database hold of them. A part of the reduce stage.
+
+Planned like a source's: each artifact is listed under a path of its own, and what is wanted there is compared with what
+is open there. The database is one file of all rows and edges, written anew when one of them changed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pipeline.artifacts import render, tables
+from pipeline.artifacts.leg import artifact_path, data
+from pipeline.drafts import blob_key
+from pipeline.fingerprint import canonical_json, fingerprint, record_id, text_hash
+from pipeline.rows import ArtifactRow, EdgeRow, FileRow, RecordRow
+from pipeline.stages.job import Job
+from pipeline.types import LogicalId, SourcePath
+from pipeline.upsert import plan_records
+
+ARTIFACTS = "/artifacts"
+"""Under which artifacts are noted whose records and files have to be looked at."""
+AT_ONCE = 200
+"""Artifacts whose texts are in memory together."""
+PAGE_ROWS = 500
+RECORDS_AT_ONCE = 512
+"""Records of one upsert unit."""
+DATABASE_SOURCE = SourcePath("/database")
+
+
+def plan(job: Job) -> dict[int, int]:
+    """Plan records and files; the pages of records that the upsert stage has to write, as batches below 0."""
+    _note_linked(job)
+    types: dict[str, None] = {}
+    for ids in _pages(lambda after: _noted(job, after), AT_ONCE):
+        job.keep_going()
+        types.update(dict.fromkeys(_plan_page(job, [LogicalId(i) for i in ids])))
+    for type_ in types:
+        _plan_index(job, type_)
+    _plan_database(job)
+    with job.ports.ledger.read() as session:
+        count, skip = 0, 0
+        while page := session.records.page_added_under(job.slug, job.run.number, "/artifacts/", skip, RECORDS_AT_ONCE):
+            count, skip = count + 1, skip + len(page)
+    return {-n: RECORDS_AT_ONCE for n in range(1, count + 1)}
+
+
+def _noted(job: Job, after: str) -> Sequence[str]:
+    with job.ports.ledger.read() as session:
+        return session.knowledge.page_visited(job.run.id, ARTIFACTS, after, AT_ONCE)
+
+
+def _pages(page: Callable[[str], Sequence[str]], limit: int) -> Iterator[Sequence[str]]:
+    after = ""
+    while True:
+        found = page(after)
+        if found:
+            yield found
+        if len(found) < limit:
+            return
+        after = found[-1]
+
+
+def _note_linked(job: Job) -> None:
+    """An artifact's file names what it links to: where an edge moved, the file does."""
+    slug, run, number = job.slug, job.run.id, job.run.number
+
+    def moved(after: str) -> Sequence[str]:
+        with job.ports.ledger.read() as session:
+            return session.knowledge.edge_sources_moved(slug, run, number, after, PAGE_ROWS)
+
+    for ids in _pages(moved, PAGE_ROWS):
+        with job.ports.ledger.transaction("reduce.links") as session:
+            job.hold(session)
+            session.knowledge.visit(run, ARTIFACTS, list(ids))
+
+
+def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
+    """Plan some artifacts; the types whose index pages change with them."""
+    slug, run, number = job.slug, job.run.id, job.run.number
+    paths = [SourcePath(artifact_path(i)) for i in ids]
+    with job.ports.ledger.read() as session:
+        wanted = {a.id: a for a in session.knowledge.artifacts_wanted(slug, run, ids)}
+        edges: dict[LogicalId, list[EdgeRow]] = defaultdict(list)
+        for edge in session.knowledge.edges_wanted_of(slug, run, ids):
+            edges[edge.source].append(edge)
+        targets = sorted({e.target for some in edges.values() for e in some})
+        linked = {a.id: a for a in session.knowledge.artifacts_wanted(slug, run, targets)}
+        opened = {a.id: a for a in session.knowledge.artifacts_open(slug, ids) if a.added < number}
+        records = [r for r in session.records.open_for(slug, paths) if r.added < number]
+        files = [f for f in session.files.open_for(slug, paths) if f.added < number]
+    blobs: dict[str, bytes] = {}
+    add_records: list[RecordRow] = []
+    add_files: list[FileRow] = []
+    gone_records: list[str] = []
+    gone_files: list[str] = []
+    for id_, path in zip(ids, paths, strict=True):
+        artifact = wanted.get(id_)
+        decided = plan_records(
+            {r.content: r for r in [_record(job, artifact)]} if artifact else {}, [r for r in records if r.path == path]
+        )
+        add_records += decided.add
+        gone_records += [r.id for r in decided.remove]
+        held = {f.path: f.blob for f in files if f.source == path}
+        there = {}
+        if artifact is not None and artifact.file:
+            page = render.page(artifact, ((e, _target(linked, e)) for e in edges[id_]))
+            there[artifact.file] = blob_key(page)
+            if held.get(artifact.file) != there[artifact.file]:
+                blobs[there[artifact.file]] = page
+                add_files.append(FileRow(artifact.file, path, there[artifact.file], len(page), number))
+        gone_files += [name for name, blob in held.items() if there.get(name) != blob]
+    with job.ports.ledger.transaction("reduce.files") as session:
+        job.hold(session)
+        session.records.add(slug, add_records)
+        session.records.plan_removals(run, "record", gone_records)
+        session.files.add(slug, add_files)
+        session.records.plan_removals(run, "file", gone_files)
+    job.ports.objects(slug).put_many(blobs)
+    return sorted({a.type for a in (*wanted.values(), *opened.values())})
+
+
+def _target(linked: Mapping[LogicalId, ArtifactRow], edge: EdgeRow) -> str:
+    target = linked.get(edge.target)
+    return (target.file or target.name) if target is not None else edge.target
+
+
+def _record(job: Job, artifact: ArtifactRow) -> RecordRow:
+    """The artifact as a record of this run's generation."""
+    metadata, text = canonical_json(dict(render.metadata(artifact))), render.embed_text(artifact)
+    path = SourcePath(artifact_path(artifact.id))
+    content = fingerprint("artifact record", job.recipe.fingerprint(), job.artifact_namespace, metadata, text)
+    return RecordRow(
+        record_id(path, text_hash(content), 0, job.run.number),
+        artifact.id,
+        path,
+        0,
+        content,
+        job.artifact_namespace,
+        job.run.number,
+    )
+
+
+def _plan_index(job: Job, type_: str) -> None:
+    entries: list[tuple[str, str]] = []
+    after = (type_, "", "")
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS)
+        entries += [(a.name, a.file) for a in page if a.type == type_ and a.file]
+        if len(page) < PAGE_ROWS or page[-1].type != type_:
+            break
+        after = (page[-1].type, page[-1].name, page[-1].id)
+    text = render.index(type_, entries) if entries else b""
+    _plan_file(job, SourcePath(f"/index/{type_}"), render.index_path(type_), text)
+
+
+def _plan_file(job: Job, source: SourcePath, path: str, text: bytes) -> None:
+    """Plan a file that stands for itself; no text: no file."""
+    slug, run, number = job.slug, job.run.id, job.run.number
+    with job.ports.ledger.read() as session:
+        held = {f.path: f for f in session.files.open_for(slug, [source]) if f.added < number}
+    blob = blob_key(text)
+    if text and path in held and held[path].blob == blob and len(held) == 1:
+        return
+    with job.ports.ledger.transaction("reduce.file") as session:
+        job.hold(session)
+        if text:
+            session.files.add(slug, [FileRow(path, source, blob, len(text), number)])
+        session.records.plan_removals(run, "file", sorted(held))
+    if text:
+        job.ports.objects(slug).put_many({blob: text})
+
+
+# ---- the database
+
+
+def _plan_database(job: Job) -> None:
+    types = [t for t in job.manifest.curate.artifacts.artifact_types if t.format == "sqlite"]
+    if not job.manifest.curate.artifacts.enabled:
+        types = []
+    with job.ports.ledger.read() as session:
+        moved = session.knowledge.formats_moved(job.slug, job.run.id, job.run.number, "sqlite")
+        moved = moved or bool(session.knowledge.edge_sources_moved(job.slug, job.run.id, job.run.number, "", 1))
+        there = bool(session.files.open_for(job.slug, [DATABASE_SOURCE]))
+    if not types:
+        if there:
+            _plan_file(job, DATABASE_SOURCE, render.DATABASE, b"")
+        return
+    if not moved and there and not job.run.force:
+        return
+    shapes = [tables.Table(t.name, tuple((c.name, c.type) for c in t.columns), tuple(t.natural_key)) for t in types]
+    with tempfile.TemporaryDirectory(prefix="lamina-") as folder:
+        file = Path(folder) / "knowledge.sqlite"
+        tables.write(file, shapes, {t.name: _rows(job, t.name) for t in types}, _edge_rows(job))
+        _plan_file(job, DATABASE_SOURCE, render.DATABASE, file.read_bytes())
+
+
+def _rows(job: Job, type_: str) -> Iterator[tables.TableRow]:
+    after = (type_, "", "")
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS, format_="sqlite")
+        for artifact in page:
+            if artifact.type == type_:
+                held = data(artifact)
+                sources = tuple(dict.fromkeys(s["path"] for s in held["sources"]))
+                yield tables.TableRow(artifact.id, artifact.name, sources, held["row"])
+        if len(page) < PAGE_ROWS or page[-1].type != type_:
+            return
+        after = (page[-1].type, page[-1].name, page[-1].id)
+
+
+def _edge_rows(job: Job) -> Iterable[Sequence[object]]:
+    """Each edge with all of its sources, in a fixed order. Read artifact by artifact, so memory holds one page."""
+    after = ("", "", "")
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS)
+            edges = session.knowledge.edges_wanted_of(job.slug, job.run.id, [a.id for a in page])
+            targets = sorted({e.target for e in edges})
+            titles = {a.id: a.name for a in session.knowledge.artifacts_wanted(job.slug, job.run.id, targets)}
+        together: dict[tuple[LogicalId, str, LogicalId], list[EdgeRow]] = defaultdict(list)
+        for edge in edges:
+            together[edge.source, edge.type, edge.target].append(edge)
+        by_source: dict[LogicalId, list[tuple[str, LogicalId]]] = defaultdict(list)
+        for source, type_, target in together:
+            by_source[source].append((type_, target))
+        for artifact in page:
+            for type_, target in sorted(by_source[artifact.id]):
+                rows = together[artifact.id, type_, target]
+                attributes = {k: v for row in rows for k, v in data(row)["attributes"].items()}
+                sources = sorted({row.path for row in rows})
+                yield (
+                    type_, artifact.id, artifact.name, target, titles.get(target, ""), canonical_json(attributes),
+                    canonical_json(sources),
+                )  # fmt: skip
+        if len(page) < PAGE_ROWS:
+            return
+        after = (page[-1].type, page[-1].name, page[-1].id)
