@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.fingerprint import canonical_json, content_hash
 from pipeline.ledger import Session
 from pipeline.ports import Ports
-from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, SourceRow, SpendRow, StageSummary
+from pipeline.rows import RUN_ACTIVE, RunRow, SourceRow, SpendRow, StageSummary
 from pipeline.types import ContextSlug, SourcePath
 
 FAILED_SOURCES_MAX = 100
@@ -253,84 +253,6 @@ def _short(text: str) -> str:
     return text if len(text) <= SUBJECT_CHARS_MAX else text[:SUBJECT_CHARS_MAX].rsplit(" ", 1)[0] + " …"
 
 
-def curation_state(session: Session, context: ContextRow) -> Json:
-    """`CurationState` of what is live."""
-    manifest: Json = {}
-    after = ""
-    while True:
-        page = session.sources.page(context.slug, context.live_version, after, PAGE_ROWS)
-        for row in page:
-            if row.hash:
-                manifest[row.path] = {
-                    "hash": row.hash,
-                    "curated_at": timestamp(row.curated_at),
-                    "size": row.size,
-                    "mtime": timestamp(row.mtime_ns / 1e9) if row.mtime_ns else None,
-                }
-        if len(page) < PAGE_ROWS:
-            break
-        after = page[-1].path
-    removed = session.sources.removed(context.slug, context.live_version)
-    return {
-        "manifest": manifest,
-        "edges": _edges(session, context),
-        "corpus_groups": _groups(session, context),
-        "live_version": context.live_version,
-        "versions_stamped": True,
-        "source_removed": {
-            path: {"removed_version": version, "removed_at": timestamp(at)} for path, version, at in removed
-        },
-        "redispatch_count": context.redispatch_count,
-        "artifact_reclaim": [],
-        "source_pointers": {},
-        "source_glossary": {},
-    }
-
-
-def _trouble(row: SourceRow) -> Json:
-    if row.status == "ok":  # its text is whole, and something that rests on it is not
-        return {"path": row.path, "status": "failed", "code": "artifacts_errored", "reason": row.artifact_reason}
-    return {"path": row.path, "status": row.status, "code": row.code, "reason": row.reason}
-
-
-def _edges(session: Session, context: ContextRow) -> Json:
-    """Source to the artifacts at which the edges end that it supports."""
-    found: dict[str, set[str]] = {}
-    after = ""
-    while True:
-        page = session.knowledge.page_edges(context.slug, context.live_version, after, PAGE_ROWS)
-        for edge in page:
-            found.setdefault(edge.path, set()).update((edge.source, edge.target))
-        if len(page) < PAGE_ROWS:
-            return {path: sorted(found[path]) for path in sorted(found)}
-        after = page[-1].id
-
-
-def _groups(session: Session, context: ContextRow) -> list[Json]:
-    """`CorpusGroup` of each subject that the whole corpus speaks of."""
-    out: list[Json] = []
-    after = ""
-    while True:
-        page = session.knowledge.page_subjects(context.slug, context.live_version, after, PAGE_ROWS)
-        shown = [s for s in page if json.loads(s.data)["kind"] in ("mention", "glossary")]
-        members: dict[str, set[str]] = {}
-        for member in session.knowledge.members_at(context.slug, context.live_version, [s.id for s in shown]):
-            members.setdefault(member.subject, set()).add(member.path)
-        out += [
-            {
-                "group_key": f"{s.type}/{s.key}",
-                "member_sources": sorted(members.get(s.id, ())),
-                "canonical_name": s.name,
-                "membership_hash": s.membership,
-                "added_version": s.added,
-            }
-            for s in shown
-        ]
-        if len(page) < PAGE_ROWS:
-            return sorted(out, key=lambda g: g["group_key"])
-        after = page[-1].id
-
-
 TASK_STATES = {
     "running": "running", "sealed": "running", "flipped": "running", "completed": "completed", "noop": "completed",
     "abandoned": "cancelled", "retired": "failed", "failed": "failed",
@@ -430,6 +352,12 @@ def progress(run: RunRow, by_name: dict[str, StageSummary], stages: Sequence[str
 
 def _share(stage: StageSummary) -> float:
     return stage.size_done / stage.size if stage.size else float(stage.units_done == stage.units)
+
+
+def _trouble(row: SourceRow) -> Json:
+    if row.status == "ok":  # its text is whole, and something that rests on it is not
+        return {"path": row.path, "status": "failed", "code": "artifacts_errored", "reason": row.artifact_reason}
+    return {"path": row.path, "status": row.status, "code": row.code, "reason": row.reason}
 
 
 def failed_listing(session: Session, slug: ContextSlug, version: int) -> list[Json]:

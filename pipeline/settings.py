@@ -106,6 +106,9 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
+SECRET = frozenset({"openai_api_key"})
+"""Settings whose values are shown to nobody."""
+
 GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits, "graphs": GraphChoices, "models": LanguageChoices}
 
 

@@ -202,9 +202,9 @@ def _end(line: list[_Word], i: int, usage: _Usage) -> int:
             if _dotted(line[end - 1]) and _initial(line, end):
                 break  # a sentence ended with the acronym
             end = last = end + 1
-        elif last == end and word.text in (".", ",") and _belongs(line, end):
-            end += 1
-        elif opened and word.text.islower() and _joins(line, end, usage):
+        elif (last == end and word.text in (".", ",") and _belongs(line, end)) or (
+            opened and word.text.islower() and _joins(line, end, usage)
+        ):
             end += 1
         else:
             break
@@ -270,7 +270,7 @@ _BODY_WORDS = (
     "council society association institute centre center agency committee board foundation office ministry department fund "
     "bureau school league union alliance commission academy campaign coalition network programme program"
 )
-_BODIES = frozenset(_BODY_WORDS.split())
+_BODIES = names.word_set(_BODY_WORDS)
 """What a body may be that is named for its purpose: the Crafts Council for Leather."""
 _INNER = names.JOINERS - {"and", "in", "on", "at", "for", "a", "an", "e", "y", "et", "und"}
 

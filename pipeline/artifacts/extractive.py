@@ -11,10 +11,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pipeline.artifacts import names
 from pipeline.artifacts.candidates import Candidate, Reading, Sentence, read, sentences
+from pipeline.artifacts.extractive_tables import DATE, columns_of, rows_of, values_of
 from pipeline.models import DocumentTask, EdgeSpec, MentionsTask, ReduceTask, SameTask, Task, TypeSpec
 
 VERSION = 1
@@ -29,15 +31,6 @@ TOPICS_MAX = 40
 _DEFINES = re.compile(
     r"^\W*(?:(?:is|are|was|were|means|denotes|refers to|consists of|describes|provides)\b|\(|[:\u2013\u2014-]\s)"
 )
-_DATE = re.compile(
-    r"\b(?:\d{4}-\d{2}-\d{2}|\d{1,2}\.?\s+(?:January|February|March|April|May|June|July|August|September|October|November|"
-    r"December)(?:\s+\d{4})?|(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-    r"\s+\d{1,2}(?:,\s*\d{4})?|(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-    r"\s+\d{4}|(?:in|since|until|from|by)\s+(?:1[5-9]|20)\d{2})\b"
-)
-_LABELLED = re.compile(
-    r"^[\s>*+-]*(?:\*\*|__)?([^\W\d_][^:\n|]{0,60}?)(?:\*\*|__)?\s*:(?:\*\*|__)?\s*(\S.*?)\s*$", re.MULTILINE
-)
 _LISTED = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _MARKS = re.compile(r"[*_`#>|]+")
 
@@ -47,7 +40,7 @@ def answer(task: Task) -> str:
     if isinstance(task, MentionsTask):
         value: dict[str, Any] = _mentions(task)
     elif isinstance(task, DocumentTask):
-        value = {"rows": _rows(task)} if task.type.columns else _summary(task)
+        value = {"rows": rows_of(task)} if task.type.columns else _summary(task)
     elif isinstance(task, ReduceTask):
         value = {"row": _merged_row(task)} if task.type.columns else {"body": _reduced(task)}
     else:
@@ -78,7 +71,7 @@ def _mentions(task: MentionsTask) -> dict[str, Any]:
                 name: cell
                 for t in task.types
                 for name, cell in (
-                    _values(t, note, candidate.name) if t is spec else dict.fromkeys(_columns(t))
+                    values_of(t, note, candidate.name) if t is spec else dict.fromkeys(columns_of(t))
                 ).items()
             }
         mentions.append(item)
@@ -106,35 +99,35 @@ def _by_type(types: Sequence[TypeSpec], reading: Reading, text: str) -> dict[Typ
 _CUES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     # What a type may be called, and words of a name, or around one, that speak for it.
     "person": (
-        frozenset("person people human author character employee staff member contact individual who".split()),
-        frozenset(
+        names.word_set("person people human author character employee staff member contact individual who"),
+        names.word_set(
             "born died he she his her actor actress singer writer poet director king queen president minister mayor professor "
-            "engineer manager nurse footballer player politician composer son daughter wife husband brother sister".split()
+            "engineer manager nurse footballer player politician composer son daughter wife husband brother sister"
         ),
     ),
     "organisation": (
-        frozenset("organisation organization company companies firm institution team vendor supplier employer".split()),
-        frozenset(
+        names.word_set("organisation organization company companies firm institution team vendor supplier employer"),
+        names.word_set(
             "company firm founded headquartered subsidiary inc ltd gmbh corporation university institute agency ministry "
-            "association foundation bank club team league party school college council committee group".split()
+            "association foundation bank club team league party school college council committee group"
         ),
     ),
     "place": (
-        frozenset("place location city cities country town region site area geography".split()),
-        frozenset(
+        names.word_set("place location city cities country town region site area geography"),
+        names.word_set(
             "city town village river lake mountain county province district island capital located north south east west "
-            "region state bay valley street bridge port coast".split()
+            "region state bay valley street bridge port coast"
         ),
     ),
     "product": (
-        frozenset("product model device tool system software service machine component part release".split()),
-        frozenset(
-            "version release device model firmware software pump engine router tool supports manual upgrade".split()
+        names.word_set("product model device tool system software service machine component part release"),
+        names.word_set(
+            "version release device model firmware software pump engine router tool supports manual upgrade"
         ),
     ),
     "work": (
-        frozenset("work film book song album movie publication title".split()),
-        frozenset("film book novel song album directed written published released starring series magazine".split()),
+        names.word_set("work film book song album movie publication title"),
+        names.word_set("film book novel song album directed written published released starring series magazine"),
     ),
 }
 
@@ -184,7 +177,7 @@ def _topics(reading: Reading, text: str) -> list[Candidate]:
     pairs: Counter[tuple[str, str]] = Counter()
     for sentence in reading.sentences:
         plain = names.normal(sentence.text).split()
-        pairs.update({(a, b) for a, b in zip(plain, plain[1:], strict=False) if _solid(a) and _solid(b)})
+        pairs.update({(a, b) for a, b in pairwise(plain) if _solid(a) and _solid(b)})
     for (a, b), count in sorted(pairs.items(), key=lambda item: (-item[1], item[0])):
         if count < 3 or len(found) >= TOPICS_MAX:  # noqa: PLR2004 - twice may be chance
             break
@@ -195,14 +188,14 @@ def _topics(reading: Reading, text: str) -> list[Candidate]:
 
 
 def _solid(word: str) -> bool:
-    return len(word) > 3 and word.isalpha() and word not in names.COMMON and not names.telling_words(word) == ()  # noqa: PLR2004
+    return len(word) > 3 and word.isalpha() and word not in names.COMMON and names.telling_words(word) != ()  # noqa: PLR2004
 
 
 def _events(reading: Reading) -> list[Candidate]:
     """Sentences with a date and a name."""
     found = []
     for i, sentence in enumerate(reading.sentences):
-        date = _DATE.search(sentence.text)
+        date = DATE.search(sentence.text)
         who = next((c for c in reading.candidates if i in c.sentences), None)
         if date is not None and who is not None:
             clause = re.split(r"[;:]|,\s+(?:which|who|and|but)\b", sentence.text, maxsplit=1)[0]
@@ -272,8 +265,8 @@ def _edges(
     return out
 
 
-_ANY_RELATION = frozenset(
-    "mention related relate link connected reference co occur associated association see also".split()
+_ANY_RELATION = names.word_set(
+    "mention related relate link connected reference co occur associated association see also"
 )
 
 
@@ -347,88 +340,6 @@ def _central(lines: Sequence[Sentence], count: int) -> list[Sentence]:
     return [lines[i] for i in sorted(kept)]
 
 
-# ---- tables
-
-
-def _columns(spec: TypeSpec) -> list[str]:
-    return [name for name, _, _ in spec.columns]
-
-
-def _rows(task: DocumentTask) -> list[dict[str, Any]]:
-    """Rows of the text's own tables whose headers name columns; else one row from labelled lines."""
-    rows = [row for header, cells in _tables(task.text) for row in _table_rows(task.type, header, cells)]
-    if rows:
-        return rows
-    row = _values(task.type, task.text, task.title)
-    return [row] if any(cell is not None for cell in row.values()) else []
-
-
-def _tables(text: str) -> Iterable[tuple[list[str], list[list[str]]]]:
-    """Header and rows of pipe tables and of lines with commas or tabs under a header of as many fields."""
-    block: list[list[str]] = []
-    for raw in [*text.splitlines(), ""]:
-        line = raw.strip()
-        cells = _cells(line)
-        if cells is not None and (not block or len(cells) == len(block[0])):
-            block.append(cells)
-            continue
-        if len(block) > 1:
-            yield block[0], [r for r in block[1:] if not all(re.fullmatch(r":?-+:?", c) for c in r)]
-        block = [cells] if cells is not None else []
-
-
-def _cells(line: str) -> list[str] | None:
-    if line.count("|") >= 2:  # noqa: PLR2004 - a row has a pipe at either end
-        return [c.strip() for c in line.strip("|").split("|")]
-    for mark in ("\t", ";", ","):
-        if line.count(mark) >= 1 and not line.endswith("."):
-            return [c.strip().strip('"') for c in line.split(mark)]
-    return None
-
-
-def _table_rows(spec: TypeSpec, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[dict[str, Any]]:
-    places = {name: i for i, title in enumerate(header) if (name := _column_for(spec, title)) is not None}
-    if not places or (spec.natural_key and not any(k in places for k in spec.natural_key)):
-        return
-    for row in rows:
-        yield {name: _cell(row[places[name]], kind) if name in places else None for name, kind, _ in spec.columns}
-
-
-def _column_for(spec: TypeSpec, title: str) -> str | None:
-    wanted = names.normal(title.replace("_", " "))
-    return next((name for name, _, _ in spec.columns if names.normal(name.replace("_", " ")) == wanted), None)
-
-
-def _values(spec: TypeSpec, text: str, name: str) -> dict[str, Any]:
-    """Columns from lines `Column: value`, from dates and numbers beside the column's name, and from the name itself."""
-    labelled = {names.normal(hit.group(1)): hit.group(2) for hit in _LABELLED.finditer(text)}
-    row: dict[str, Any] = {}
-    for column, kind, _ in spec.columns:
-        plain = names.normal(column.replace("_", " "))
-        cell = _cell(labelled[plain], kind) if plain in labelled else None
-        if cell is None and plain in ("name", "title", names.normal(spec.name)):
-            cell = _cell(name, kind)
-        if cell is None and "date" in plain.split():
-            date = _DATE.search(text)
-            cell = _cell(date.group(), kind) if date else None
-        row[column] = cell
-    return row
-
-
-def _cell(text: str, kind: str) -> Any:
-    text = text.strip()
-    if not text or text.casefold() in ("null", "none", "n/a", "-"):
-        return None
-    if kind == "TEXT":
-        return text
-    plain = re.sub(r"(?<=\d)[,\u202f ](?=\d{3}\b)", "", text)
-    hit = re.search(r"[-+]?\d+(?:\.\d+)?", plain)
-    if hit is None:
-        return None if kind in ("INTEGER", "REAL") else text
-    number = float(hit.group())
-    return int(number) if kind == "INTEGER" or (kind == "NUMERIC" and number.is_integer()) else number
-
-
 # ---- subjects
 
 
@@ -453,11 +364,11 @@ def _reduced(task: ReduceTask) -> str:
 
 def _merged_row(task: ReduceTask) -> dict[str, Any]:
     """Each column's last value; what no note gives, from the notes' text."""
-    row: dict[str, Any] = dict.fromkeys(_columns(task.type))
+    row: dict[str, Any] = dict.fromkeys(columns_of(task.type))
     for values in task.values:
         row.update({k: v for k, v in values.items() if k in row and v is not None})
     text = "\n".join(task.notes)
-    found: Mapping[str, Any] = _values(task.type, text, task.name)
+    found: Mapping[str, Any] = values_of(task.type, text, task.name)
     return {k: v if v is not None else found[k] for k, v in row.items()}
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 from pipeline.artifacts import names
+from pipeline.artifacts.clusters import Cluster, Mention, Merge, Merger
 from pipeline.artifacts.links import Link, bucket, has_initial, link, titled
 
 EXPECTED = 4.0
@@ -29,28 +30,14 @@ DENSITY_MIN = 0.25
 """Where fewer of a subject's own documents share company, its absence elsewhere says nothing."""
 COMPANY_MIN = 3
 """Names beside a subject from which on a document can disagree."""
-SAMPLE = 64
-"""Documents of one side that are compared."""
 OBSERVED_SHARE = 0.2
 """Part of the expected links below which two sides disagree: a few come of names that are namesakes themselves."""
 AGREE_NAMES = 2
 """Names in common that make two documents agree, or a third of the smaller company where it is small."""
 AGREE_SHARE = 1 / 3
+SCANNED = 64
 TRIED = 8
 """Earlier documents beside the same name that one is compared with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """What grouping looks at of a statement."""
-
-    id: str
-    path: str
-    seq: int
-    name: str
-    aliases: tuple[str, ...] = ()
-    company: frozenset[str] = frozenset()
-    """Buckets of the other names in its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +48,6 @@ class Decisions:
     forbidden: tuple[tuple[str, str], ...] = ()
     split: tuple[tuple[str, frozenset[str]], ...] = ()
     """Name, and the sources in which it means something of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Why two spellings, or two groups of documents, are one subject."""
-
-    left: str
-    right: str
-    rule: str
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +67,7 @@ class Group:
         return len({m.path for m in self.mentions})
 
 
-@dataclass(slots=True)
-class _Cluster:
-    mentions: list[Mention]
-    buckets: set[str]
-    merges: list[Merge] = field(default_factory=list)
-    parts: frozenset[int] = frozenset()
-    """Human splits that its mentions fall under."""
-    documents: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The company of some of its documents: of those that keep enough of it to disagree."""
-    density: float | None = None
-
-
-def group(mentions: Iterable[Mention], decisions: Decisions = Decisions()) -> tuple[Group, ...]:  # noqa: B008 - frozen
+def group(mentions: Iterable[Mention], decisions: Decisions = Decisions()) -> tuple[Group, ...]:
     """Subjects of the mentions of one type, by key."""
     ordered = sorted(mentions, key=lambda m: (m.path, m.seq, m.id))
     found = [g for part in _linked_parts(ordered, decisions) for g in _Grouping(part, decisions).groups()]
@@ -158,7 +123,7 @@ class _Grouping:
         self._own = frozenset(everything) | {b for pair in self._defined for b in pair}
         self._links = self._link_all(everything)
 
-    def groups(self) -> list[_Cluster]:
+    def groups(self) -> list[Cluster]:
         """Clusters in which no two belong together any more."""
         clusters = self._start()
         clusters = self._agreeing(clusters)
@@ -209,16 +174,16 @@ class _Grouping:
 
     # ---- clusters
 
-    def _start(self) -> list[_Cluster]:
+    def _start(self) -> list[Cluster]:
         """One cluster a mention's document and name; what people split stays marked."""
-        made: dict[tuple[str, str, frozenset[int]], _Cluster] = {}
+        made: dict[tuple[str, str, frozenset[int]], Cluster] = {}
         for mention in self._mentions:
             spelled = {names.normal(s) for s in (mention.name, *mention.aliases)}
             parts = frozenset(
                 i for i, (name, paths) in enumerate(self._decisions.split) if name in spelled and mention.path in paths
             )
             b = bucket(mention.name)
-            held = made.setdefault((mention.path, b, parts), _Cluster([], {b}, parts=parts))
+            held = made.setdefault((mention.path, b, parts), Cluster([], {b}, parts=parts))
             held.mentions.append(mention)
         clusters = [made[key] for key in sorted(made, key=lambda k: (k[0], k[1], sorted(k[2])))]
         for cluster in clusters:
@@ -227,10 +192,12 @@ class _Grouping:
                 cluster.documents[cluster.mentions[0].path] = company
         return clusters
 
-    def _agreeing(self, clusters: list[_Cluster]) -> list[_Cluster]:
-        """Join what is linked and keeps company with the same things; strong links first, so that an initial finds the
-        name that it stands for whole."""
-        merger = _Merger(clusters, self)
+    def _agreeing(self, clusters: list[Cluster]) -> list[Cluster]:
+        """Join what is linked and keeps company with the same things.
+
+        Strong links first, so that an initial finds the name that it stands for whole.
+        """
+        merger = Merger(clusters, self.conflict)
         company = [self._company(cluster) for cluster in clusters]
         beside: dict[str, list[int]] = defaultdict(list)
         for i, names_ in enumerate(company):
@@ -244,13 +211,18 @@ class _Grouping:
                 for i, j in combinations(inside[path], 2):
                     self._join(merger, i, j, f"both in {path}", strong=strong)
             for name in sorted(beside, key=lambda n: (len(beside[n]), n)):
-                for n, i in enumerate(beside[name]):
-                    for j in self._near(merger, beside[name][:n], i):
-                        if agree(company[i], company[j]):
-                            self._join(merger, j, i, f"both beside {name}", strong=strong)
+                self._join_beside(merger, beside[name], company, name, strong=strong)
         return merger.clusters()
 
-    def _near(self, merger: _Merger, before: Sequence[int], i: int) -> list[int]:
+    def _join_beside(
+        self, merger: Merger, members: Sequence[int], company: Sequence[frozenset[str]], name: str, *, strong: bool
+    ) -> None:
+        for n, i in enumerate(members):
+            for j in self._near(merger, members[max(n - SCANNED, 0) : n], i):
+                if agree(company[i], company[j]):
+                    self._join(merger, j, i, f"both beside {name}", strong=strong)
+
+    def _near(self, merger: Merger, before: Sequence[int], i: int) -> list[int]:
         """Some earlier clusters under a linked name that aren't joined yet."""
         own, found = merger.bucket_of(i), []
         for j in reversed(before):
@@ -260,16 +232,16 @@ class _Grouping:
                     break
         return found
 
-    def _join(self, merger: _Merger, i: int, j: int, evidence: str, *, strong: bool) -> None:
+    def _join(self, merger: Merger, i: int, j: int, evidence: str, *, strong: bool) -> None:
         left, right = merger.bucket_of(i), merger.bucket_of(j)
         made = self._linked(left, right)
         if made is not None and made.strong is strong:
             merger.join(i, j, Merge(left, right, made.rule, evidence))
 
-    def _defaults(self, clusters: list[_Cluster]) -> list[_Cluster]:
+    def _defaults(self, clusters: list[Cluster]) -> list[Cluster]:
         """Join what strong links hold together and the company doesn't set apart, the largest clusters first."""
         order = sorted(clusters, key=lambda c: (-len(c.mentions), c.mentions[0].path, c.mentions[0].seq))
-        merger = _Merger(order, self)
+        merger = Merger(order, self.conflict)
         for same in (True, False):  # the very same name before every other rule
             kept: list[int] = []
             for i in range(len(order)):
@@ -277,7 +249,7 @@ class _Grouping:
                     kept.append(i)
         return merger.clusters()
 
-    def _placed(self, merger: _Merger, kept: Sequence[int], i: int, *, same: bool) -> bool:
+    def _placed(self, merger: Merger, kept: Sequence[int], i: int, *, same: bool) -> bool:
         """Join a cluster to the first one that it may be part of; whether there was one."""
         for j in kept:
             if merger.root(i) == merger.root(j):
@@ -289,7 +261,7 @@ class _Grouping:
                 return True
         return False
 
-    def _strongest(self, a: _Cluster, b: _Cluster, *, same: bool) -> tuple[str, str, Link] | None:
+    def _strongest(self, a: Cluster, b: Cluster, *, same: bool) -> tuple[str, str, Link] | None:
         for left in sorted(a.buckets):
             for right in sorted(b.buckets):
                 if (left == right) is same:
@@ -298,7 +270,7 @@ class _Grouping:
                         return left, right, made
         return None
 
-    def _ambiguous(self, merger: _Merger, a: int, b: int, made: Link) -> bool:
+    def _ambiguous(self, merger: Merger, a: int, b: int, made: Link) -> bool:
         """Whether an acronym could stand for another cluster, too."""
         if made.rule != "acronym":
             return False
@@ -310,11 +282,11 @@ class _Grouping:
         ]
         return bool(others)
 
-    def _spellings(self, cluster: _Cluster) -> set[str]:
+    def _spellings(self, cluster: Cluster) -> set[str]:
         return {m.name for m in cluster.mentions}
 
-    def _pinned(self, clusters: list[_Cluster]) -> list[_Cluster]:
-        merger = _Merger(clusters, self)
+    def _pinned(self, clusters: list[Cluster]) -> list[Cluster]:
+        merger = Merger(clusters, self.conflict)
         for left, right in self._decisions.pinned:
             some = [i for i, c in enumerate(clusters) if _spells(c, left)] + [
                 i for i, c in enumerate(clusters) if _spells(c, right)
@@ -325,10 +297,10 @@ class _Grouping:
 
     # ---- evidence
 
-    def _company(self, cluster: _Cluster) -> frozenset[str]:
+    def _company(self, cluster: Cluster) -> frozenset[str]:
         return frozenset(name for m in cluster.mentions for name in m.company) - self._own
 
-    def conflict(self, a: _Cluster, b: _Cluster, *, pinned: bool) -> bool:
+    def conflict(self, a: Cluster, b: Cluster, pinned: bool) -> bool:  # noqa: FBT001 - as Merger calls it
         """Whether two clusters must not be joined."""
         if a.parts != b.parts:
             return True
@@ -344,7 +316,7 @@ class _Grouping:
     def _is_short(self, b: str) -> bool:
         return all(names.as_acronym(s) for s in self._spelled[b])
 
-    def _apart(self, a: _Cluster, b: _Cluster) -> bool:
+    def _apart(self, a: Cluster, b: Cluster) -> bool:
         """Whether their documents would share company if they were one thing, and hardly do."""
         large, small = (a, b) if len(a.documents) >= len(b.documents) else (b, a)
         if not small.documents:
@@ -370,68 +342,16 @@ def _density(documents: Sequence[frozenset[str]]) -> float:
     return sum(agree(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
 
 
-def _spells(cluster: _Cluster, normal: str) -> bool:
+def _spells(cluster: Cluster, normal: str) -> bool:
     return any(names.normal(s) == normal for m in cluster.mentions for s in (m.name, *m.aliases))
 
 
-class _Merger:
-    """Union of clusters under constraints."""
+def _keyed(clusters: Sequence[Cluster]) -> list[Group]:
+    """Groups with names and keys.
 
-    def __init__(self, clusters: Sequence[_Cluster], rules: _Grouping) -> None:
-        self._held = [
-            _Cluster(list(c.mentions), set(c.buckets), list(c.merges), c.parts, dict(c.documents)) for c in clusters
-        ]
-        self._parent = list(range(len(clusters)))
-        self._first = [bucket(c.mentions[0].name) for c in clusters]
-        self._rules = rules
-
-    def root(self, i: int) -> int:
-        """The cluster that holds what was at `i`."""
-        while self._parent[i] != i:
-            self._parent[i] = self._parent[self._parent[i]]
-            i = self._parent[i]
-        return i
-
-    def roots(self) -> list[int]:
-        """Clusters that were not joined into another."""
-        return [i for i, p in enumerate(self._parent) if i == p]
-
-    def at(self, i: int) -> _Cluster:
-        """The cluster that holds what was at `i`, as it is by now."""
-        return self._held[self.root(i)]
-
-    def bucket_of(self, i: int) -> str:
-        """The bucket under which `i` began."""
-        return self._first[i]
-
-    def join(self, i: int, j: int, why: Merge, *, pinned: bool = False) -> bool:
-        """Join two clusters unless a constraint forbids it; whether they are one now."""
-        a, b = sorted((self.root(i), self.root(j)))
-        if a == b:
-            return True
-        into, gone = self._held[a], self._held[b]
-        if self._rules.conflict(into, gone, pinned=pinned):
-            return False
-        self._parent[b] = a
-        if pinned or not into.buckets & gone.buckets:
-            into.merges.append(why)
-        into.merges += gone.merges
-        into.mentions += gone.mentions
-        into.buckets |= gone.buckets
-        if len(into.documents) < SAMPLE:
-            room = SAMPLE - len(into.documents)
-            into.documents.update(list(gone.documents.items())[:room])
-            into.density = None
-        return True
-
-    def clusters(self) -> list[_Cluster]:
-        """What is left."""
-        return [self._held[i] for i in self.roots()]
-
-
-def _keyed(clusters: Sequence[_Cluster]) -> list[Group]:
-    """Groups with names and keys. The key is the canonical name's normal form; of namesakes the one whose first source
-    comes first has it plain, the others with their first source."""
+    The key is the canonical name's normal form; of namesakes the one whose first source comes first has it plain, the
+    others with their first source.
+    """
     named = []
     for cluster in clusters:
         members = tuple(sorted(cluster.mentions, key=lambda m: (m.path, m.seq, m.id)))

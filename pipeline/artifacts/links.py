@@ -25,8 +25,8 @@ _DIGITS = re.compile(r"\d+")
 LEGAL = "\x1f"
 """Marks the bucket of a name with a legal form: Marta Quill GmbH is not Marta Quill."""
 
-PLACES = frozenset(
-    "lake lac lago river mount mountain cape port bay gulf isle island fort glen loch valley ridge creek".split()  # noqa: SIM905
+PLACES = names.word_set(
+    "lake lac lago river mount mountain cape port bay gulf isle island fort glen loch valley ridge creek"
 )
 """Words that stand before or behind a place's own name without a difference."""
 
@@ -58,33 +58,25 @@ def _link(a: str, b: str, *, defined: bool) -> Link | None:
     x, y = names.core(a), names.core(b)
     if _DIGITS.findall("".join(x)) != _DIGITS.findall("".join(y)):
         return None  # another version, model or number is another thing
-    if x == y or "".join(x) == "".join(y):
-        return Link("legal form", strong=not person_shaped(x))
-    if names.folded(a) == names.folded(b):
-        return Link("plural", strong=not titled(a) and not titled(b))
-    letters = _acronym_of(a, b) or _acronym_of(b, a)
-    if letters is not None:
-        return Link("acronym", strong=defined)
-    if sorted(x) == sorted(y):
-        return Link("word order", strong=bool(PLACES & set(x)))
-    if person_shaped(x) and person_shaped(y) and _persons(x, y):
-        return Link("initials", strong=False)
-    if _shortened(x, y) or _shortened(y, x):
-        return Link("shortened", strong=False)
-    if defined:
-        return (
-            Link("acronym", strong=True)
-            if names.as_acronym(a) or names.as_acronym(b)
-            else Link("defined", strong=False)
-        )
-    return None
+    person = person_shaped(x) and person_shaped(y)
+    rules = (
+        ("legal form", "".join(x) == "".join(y), not person),
+        ("plural", names.folded(a) == names.folded(b), not titled(a) and not titled(b)),
+        ("acronym", _acronym_of(a, b) or _acronym_of(b, a), defined),
+        ("word order", sorted(x) == sorted(y), bool(PLACES & set(x))),
+        ("initials", person and _persons(x, y), False),
+        ("shortened", _shortened(x, y) or _shortened(y, x), False),
+        ("acronym", defined and bool(names.as_acronym(a) or names.as_acronym(b)), True),
+        ("defined", defined, False),
+    )
+    return next((Link(rule, strong=strong) for rule, holds, strong in rules if holds), None)
 
 
-def _acronym_of(short: str, full: str) -> bool | None:
+def _acronym_of(short: str, full: str) -> bool:
     letters, words = names.as_acronym(short), names.core(full)
     if not letters or len(words) < 2:  # noqa: PLR2004 - an acronym has a letter for each of several words
-        return None
-    return True if letters in (names.acronym(full), "".join(w[0] for w in words)) else None
+        return False
+    return letters in (names.acronym(full), "".join(w[0] for w in words))
 
 
 def titled(name: str) -> bool:

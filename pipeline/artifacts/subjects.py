@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.artifacts import names
-from pipeline.artifacts.grouping import Decisions, Mention, group
+from pipeline.artifacts.clusters import Mention
+from pipeline.artifacts.grouping import Decisions, group
 from pipeline.artifacts.leg import data
 from pipeline.fingerprint import artifact_logical_id, canonical_json, fingerprint
 from pipeline.rows import StatementRow, SubjectRow
@@ -105,7 +106,7 @@ def _touching(decisions: Decisions, spelled: set[str]) -> str:
     return canonical_json(sorted(touching)) if touching else ""
 
 
-def _subject(
+def _subject(  # noqa: PLR0917 - the parts of one row
     context: ContextSlug,
     type_: str,
     key: str,

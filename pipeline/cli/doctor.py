@@ -127,7 +127,8 @@ def _settings(call: Invocation) -> list[Check]:
             origin = "environment"
         else:
             origin = "default" if held[key] == default[key] or key == "user" else "file"
-        out.append(Check(f"setting {key}", ok=True, detail=f"{held[key]} ({origin})"))
+        shown = "(set, not shown)" if key in configuration.SECRET and held[key] else held[key]
+        out.append(Check(f"setting {key}", ok=True, detail=f"{shown} ({origin})"))
     return out
 
 

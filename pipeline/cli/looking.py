@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from pipeline import contract, publish
+from pipeline import contract, contract_state, publish
 from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import Rows, amount, bytes_text, counted, duration, moment
@@ -247,7 +247,7 @@ def ledger(context: typer.Context, name: ContextName, *, as_json: AsJson = False
     call = invocation(context, as_json=as_json)
     with call.ports.ledger.read() as session:
         held = publish.require_context(session, slug_of(name))
-        state = contract.curation_state(session, held)
+        state = contract_state.curation_state(session, held)
         troubled = contract.failed_listing(session, held.slug, held.live_version)
     if as_json:
         call.console.document(state)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from pipeline.artifacts import leg, names
 from pipeline.artifacts.asking import Asker
-from pipeline.artifacts.statements import Found, extract as extract_document
+from pipeline.artifacts.statements import Found
+from pipeline.artifacts.statements import extract as extract_document
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.fingerprint import canonical_json
 from pipeline.ledger import Session

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from pipeline.artifacts import grouping, leg, names
 from pipeline.artifacts.subjects import subjects
@@ -34,9 +35,11 @@ def reduce(job: Job) -> Outcome:
         decisions = session.knowledge.decisions(job.slug)
     pending = [d.id for d in decisions if d.withdrawn or not d.applied]
     held = _by_type(decisions)
+    planned = _Planned(job)
     for type_, kind, some in _dirty(job, decisions):
         job.keep_going()
-        _regroup(job, type_, kind, some, held.get(type_, grouping.Decisions()))
+        _regroup(planned, type_, kind, some, held.get(type_, grouping.Decisions()))
+    planned.flush()
     counts = reduced_artifacts.plan(job)
     reduced_edges.plan(job)
     pages = reduced_files.plan(job)
@@ -133,11 +136,12 @@ def _retried_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
             held = session.knowledge.subjects_open(job.slug, sorted({m.subject for m in page}))
             of = session.knowledge.statements_of(job.slug, job.run.id, [s.id for s in held])
         yield [s for some in of.values() for s in some]
-        with job.ports.ledger.transaction("reduce.orphans") as session:
-            job.hold(session)
-            session.records.plan_removals(job.run.id, "member", [m.id for m in page])
-            left = [s.id for s in held if s.id not in of]
-            session.records.plan_removals(job.run.id, "subject", left)
+        if page:
+            with job.ports.ledger.transaction("reduce.orphans") as session:
+                job.hold(session)
+                session.records.plan_removals(job.run.id, "member", [m.id for m in page])
+                left = [s.id for s in held if s.id not in of]
+                session.records.plan_removals(job.run.id, "subject", left)
         if len(page) < PAGE_ROWS:
             return
         after = page[-1].id
@@ -151,9 +155,10 @@ def _diverged_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
             page = session.knowledge.artifacts_diverged(job.slug, job.run.base_version, after, PAGE_ROWS)
             of = session.knowledge.statements_of(job.slug, job.run.id, sorted({a.id for a in page}))
         yield [s for some in of.values() for s in some]
-        with job.ports.ledger.transaction("reduce.diverged") as session:
-            job.hold(session)
-            session.knowledge.visit(job.run.id, reduced_artifacts.TOUCHED, sorted({a.id for a in page}))
+        if page:
+            with job.ports.ledger.transaction("reduce.diverged") as session:
+                job.hold(session)
+                session.knowledge.visit(job.run.id, reduced_artifacts.TOUCHED, sorted({a.id for a in page}))
         if len(page) < PAGE_ROWS:
             return
         after = page[-1].id
@@ -162,18 +167,58 @@ def _diverged_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
 # ---- subjects
 
 
-def _regroup(job: Job, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions) -> None:
+@dataclass(slots=True)
+class _Planned:
+    """Subjects on their way to the ledger: parts of a plan that touch each other's rows nowhere, written together."""
+
+    job: Job
+    rows: list[SubjectRow | MemberRow] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    """Subjects."""
+    left: list[str] = field(default_factory=list)
+    """Members."""
+    visited: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def unvisited(self, where: str, some: Sequence[str]) -> tuple[str, ...]:
+        """Those of some names that this unit hasn't looked at."""
+        held = self.visited.get(where, {})
+        with self.job.ports.ledger.read() as session:
+            todo = session.knowledge.unvisited(self.job.run.id, where, some)
+        return tuple(name for name in todo if name not in held)
+
+    def visit(self, where: str, some: Sequence[str]) -> None:
+        """Note names as looked at, and write what has come together."""
+        self.visited.setdefault(where, {}).update(dict.fromkeys(some))
+        if len(self.rows) + len(self.gone) + len(self.left) >= PAGE_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        job = self.job
+        with job.ports.ledger.transaction("reduce.subjects") as session:
+            job.hold(session)
+            session.knowledge.add(job.slug, self.rows)
+            session.records.plan_removals(job.run.id, "subject", self.gone)
+            session.records.plan_removals(job.run.id, "member", self.left)
+            for where, some in self.visited.items():
+                session.knowledge.visit(job.run.id, where, list(some))
+        self.rows, self.gone, self.left, self.visited = [], [], [], {}
+
+
+def _regroup(planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions) -> None:
     """Plan the subjects of some names and of all that are linked with them."""
-    with job.ports.ledger.read() as session:
-        todo = session.knowledge.unvisited(job.run.id, f"{kind} {type_}", some)
+    where = f"{kind} {type_}"
+    todo = planned.unvisited(where, some)
     if kind not in NAMED:
         if todo:
-            _plan_subjects(job, type_, kind, todo, decisions)
+            _plan_subjects(planned, type_, kind, todo, decisions)
+            planned.visit(where, todo)
         return
     left = dict.fromkeys(todo)
     while left:
-        linked = _linked(job, type_, next(iter(left)), decisions)
-        _plan_subjects(job, type_, kind, linked, decisions)
+        linked = _linked(planned.job, type_, next(iter(left)), decisions)
+        _plan_subjects(planned, type_, kind, linked, decisions)
+        planned.visit(where, linked)
         for name in linked:
             left.pop(name, None)
 
@@ -194,7 +239,10 @@ def _linked(job: Job, type_: str, name: str, decisions: grouping.Decisions) -> t
     return tuple(sorted(found))
 
 
-def _plan_subjects(job: Job, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions) -> None:
+def _plan_subjects(
+    planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions
+) -> None:
+    job = planned.job
     slug, run, number = job.slug, job.run.id, job.run.number
     with job.ports.ledger.read() as session:
         know = session.knowledge
@@ -213,12 +261,9 @@ def _plan_subjects(job: Job, type_: str, kind: str, some: Sequence[str], decisio
     moved = [m.id for m in old.values() if belongs.get(m.id, ("",))[0] != m.subject and m.added < number]
     kept = {m.id for m in old.values() if m.id in belongs and belongs[m.id][0] == m.subject}
     members = [MemberRow(id_, subject, path, number) for id_, (subject, path) in belongs.items() if id_ not in kept]
-    with job.ports.ledger.transaction("reduce.subjects") as session:
-        job.hold(session)
-        session.knowledge.add(slug, [*fresh, *members])
-        session.records.plan_removals(run, "subject", [id_ for id_ in gone if held[id_].added < number])
-        session.records.plan_removals(run, "member", moved)
-        session.knowledge.visit(run, f"{kind} {type_}", some)
+    planned.rows += [*fresh, *members]
+    planned.gone += [id_ for id_ in gone if held[id_].added < number]
+    planned.left += moved
 
 
 def _says(row: SubjectRow) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from faults.deployment import LEASE_S, SLUG, first_sources, follow, make_home, open_ports, second_sources
 
-from pipeline import bootstrap, contract, publish, search
+from pipeline import bootstrap, contract_state, publish, search
 from pipeline.fingerprint import decode_path
 from pipeline.ports import Ports, VectorIndex
 from pipeline.stages.seal import DOCUMENTS
@@ -208,7 +208,7 @@ class Case:
             spaces = session.records.namespaces(SLUG)
             sources = session.sources.page(SLUG, live, "", 10_000)
             files = session.files.page(SLUG, live, "", 10_000)
-            state = contract.curation_state(session, context)
+            state = contract_state.curation_state(session, context)
             versions = session.versions.list(SLUG)
             generation = versions[-1].generation
         index = ports.index(SLUG)

@@ -47,7 +47,7 @@ def test_the_places_of_all_stages_are_known() -> None:
         "inventory", "parse", "chunk", "screen", "embed_dense", "embed_sparse", "extract", "reduce", "upsert", "layers",
         "verify", "seal", "flip", "reclaim",
     ]  # fmt: skip
-    assert [s.name for s in curate.STAGES if s.body is None] == ["extract", "reduce", "layers"]
+    assert [s.name for s in curate.STAGES if s.body is None] == ["layers"]
 
 
 def test_a_second_run_does_nothing(world: World) -> None:
@@ -333,7 +333,7 @@ def test_a_refused_source_moves_into_a_new_generation_with_its_last_good_text(wo
 @pytest.mark.parametrize(
     ("document", "code"),
     [
-        ({"curate": {"artifacts": {"enabled": True, "artifact_types": [{"name": "x"}]}}}, "artifacts_not_built"),
+        ({"curate": {"artifacts": {"enabled": True, "artifact_types": [{"name": "x"}]}}}, "language_not_served"),
         ({"curate": {"chunks": {"enabled": False}}}, "nothing_to_build"),
         ({"curate": {"chunks": {"embedding_model": "multilingual-e5-large"}}}, "model_not_served"),
     ],
