@@ -42,7 +42,8 @@ def plan(job: Job) -> Counts:
     counts = Counts()
     for ids in _touched(job):
         job.keep_going()
-        _artifacts(job, ids, counts)
+        if ids:
+            _artifacts(job, ids, counts)
     _cap(job, counts)
     return counts
 

@@ -39,7 +39,7 @@ def plan(job: Job) -> None:
 
 
 def _note_moved(job: Job) -> None:
-    for paths in _moved(job):
+    for paths in filter(None, _moved(job)):
         with job.ports.ledger.transaction("reduce.paths") as session:
             job.hold(session)
             session.knowledge.visit(job.run.id, PATHS, list(dict.fromkeys(paths)))

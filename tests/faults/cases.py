@@ -22,6 +22,7 @@ from faults.deployment import LEASE_S, SLUG, first_sources, follow, make_home, o
 
 from pipeline import bootstrap, contract_state, publish, search
 from pipeline.fingerprint import decode_path
+from pipeline.namespaces import KINDS, counts_key, namespace_of
 from pipeline.ports import Ports, VectorIndex
 from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import Embedding, SourcePath
@@ -97,7 +98,9 @@ class Facts:
     files: dict[str, bytes]
     knowledge: dict[str, bytes]
     hashes: dict[str, str]
-    counts: dict[int, int]
+    counts: dict[tuple[str, int], int]
+    known: dict[str, Any]
+    """Subjects and edges."""
     shown: Shown
 
 
@@ -164,9 +167,9 @@ class Case:
         return str(self.run(**given).outcome()["outcome"])
 
     def reader_ask(self) -> Shown:
-        answer = search.search(self.ports, SLUG, search.Question("body", k=search.K_MAX, mode="sparse"))
+        answer = search.search(self.ports, SLUG, search.Question("body", k=search.K_MAX, mode="sparse", kind="all"))
         assert len(answer.results) == len({r.id for r in answer.results})
-        return frozenset((str(r.metadata["source_path"]), str(r.metadata["text"])) for r in answer.results)
+        return frozenset((str(r.metadata.get("source_path", "")), str(r.metadata["text"])) for r in answer.results)
 
     @contextmanager
     def readers(self, old: Shown, new: Shown) -> Iterator[None]:
@@ -211,31 +214,47 @@ class Case:
             state = contract_state.curation_state(session, context)
             versions = session.versions.list(SLUG)
             generation = versions[-1].generation
+            artifacts = {a.id for a in session.knowledge.page_artifacts(SLUG, live, ("", "", ""), 10_000)}
+            edges = session.knowledge.page_edges(SLUG, live, "", 10_000)
+            not_there = [e.id for e in edges if not {e.source, e.target} <= artifacts]
+            assert artifacts and edges and not not_there
         index = ports.index(SLUG)
         self._index_is_listed(index, spaces)
-        stored = index.fetch(rows[0].namespace, [r.id for r in rows], vectors=True, metadata=True)
-        assert stored.ids == tuple(r.id for r in rows)
-        order = sorted(range(len(rows)), key=lambda i: rows[i].logical_id)
-        with ports.ledger.read() as session:
+        rows = tuple(sorted(rows, key=lambda r: r.logical_id))
+        vectors, metadata, counts = [], [], {}
+        for kind in KINDS:
+            space = namespace_of(SLUG, generation, kind)
+            mine = [r for r in rows if r.namespace == space]
+            stored = index.fetch(space, [r.id for r in mine], vectors=True, metadata=True)
+            assert stored.ids == tuple(r.id for r in mine)
+            vectors.append(stored.dense)
+            metadata += [(r, m) for r, m in zip(mine, stored.metadata, strict=True)]
             want = Counter(int(term) for term in stored.sparse.indices)
-            want[DOCUMENTS] = len(rows)
-            counts = session.records.counts(SLUG, generation, live, list(want))
-            assert counts == want, "term counts of the ledger differ from what the index holds"
+            want[DOCUMENTS] = len(mine)
+            with ports.ledger.read() as session:
+                counted = session.records.counts(SLUG, counts_key(generation, kind), live, list(want))
+            assert counted == want, "term counts of the ledger differ from what the index holds"
+            counts.update({(kind, term): n for term, n in counted.items()})
         objects = ports.objects(SLUG)
         assert set(objects.list("")) == {f.blob for f in files}, "blobs that no file names"
         return Facts(
             live=live,
             states=tuple(v.state for v in versions),
             records=tuple(
-                (r.logical_id, m["text"], m["source_path"], m["chunk_index"], r.path, r.position, r.content)
-                for r, m in ((rows[i], stored.metadata[i]) for i in order)
+                (r.logical_id, m["text"], m["source_path"], m.get("chunk_index"), r.path, r.position, r.content)
+                for r, m in metadata
             ),
-            vectors=stored.dense[order],
+            vectors=np.concatenate(vectors),
             sources=tuple((s.path, s.hash, s.seen_hash, s.status, s.code, s.chunks, s.fingerprint) for s in sources),
             files={f.path: objects.get(f.blob) for f in files},
             knowledge=self.knowledge(),
             hashes={path: str(entry["hash"]) for path, entry in state["manifest"].items()},
-            counts=dict(counts),
+            counts=counts,
+            known={
+                "edges": state["edges"],
+                "groups": [{**group, "added_version": 0} for group in state["corpus_groups"]],
+                "dangling": not_there,
+            },
             shown=self.reader_ask(),
         )
 
@@ -246,6 +265,7 @@ class Case:
                 listed = {r.id: (r.added, r.removed) for r in session.records.get(SLUG, list(held))}
                 at = [v.number for v in session.versions.list(SLUG) if v.readable]
                 want = {r.id for number in at for r in session.records.page_at(SLUG, number, "", 10_000)}
+                want = {r.id for r in session.records.get(SLUG, sorted(want)) if r.namespace == namespace}
             assert held == listed, "the index holds what the ledger doesn't list, or with other versions"
             assert want <= set(held), "the ledger lists what the index doesn't hold"
 
@@ -318,7 +338,7 @@ def same(found: Facts, want: Facts) -> None:
     """The two homes say the same; version numbers differ only where a run had to be abandoned."""
     assert found.records == want.records
     assert np.allclose(found.vectors, want.vectors, rtol=0, atol=1e-5)
-    for name in ("sources", "files", "knowledge", "hashes", "counts", "shown"):
+    for name in ("sources", "files", "knowledge", "hashes", "counts", "known", "shown"):
         assert getattr(found, name) == getattr(want, name), name
     if "abandoned" not in found.states:
         assert (found.live, found.states) == (want.live, want.states)

@@ -24,10 +24,27 @@ EMBEDDER = StaticEmbedder()
 PARSER = InProcessParser()
 
 LEASE_S = 30.0
-MANIFEST: Manifest = manifest_from({"curate": {"chunks": {"chunking": {"target_size": 64, "overlap": 0}}}})
-WHOLE: Manifest = manifest_from(
-    {"curate": {"chunks": {"chunking": {"target_size": 256, "overlap": 0, "respect_sections": False}}}}
-)
+ARTIFACTS = {
+    "enabled": True,
+    "artifact_types": [
+        {"name": "thing", "kind": "topic"},
+        {"name": "summary", "kind": "summary", "scope": "document"},
+        {
+            "name": "egg", "kind": "entity", "scope": "document", "format": "sqlite", "natural_key": ["name"],
+            "columns": [{"name": "name"}, {"name": "body"}],
+        },
+    ],
+    "edge_types": [{"name": "tells of", "from": "summary", "to": "thing"}, {"name": "with", "from": "thing", "to": "thing"}],
+}  # fmt: skip
+"""Both legs: what documents say for themselves, subjects of the corpus, rows of a database, edges."""
+
+
+def _manifest(**chunking: object) -> Manifest:
+    return manifest_from({"curate": {"chunks": {"chunking": {"overlap": 0, **chunking}}, "artifacts": ARTIFACTS}})
+
+
+MANIFEST: Manifest = _manifest(target_size=64)
+WHOLE: Manifest = _manifest(target_size=256, respect_sections=False)
 """Cuts the same sources otherwise: what a forced run under it makes shares hardly a record with what was there."""
 
 
