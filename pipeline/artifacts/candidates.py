@@ -135,7 +135,10 @@ class _Usage:
 
     def __init__(self, lines: list[list[_Word]], title: frozenset[str]) -> None:
         self.inside = Counter(names.normal(w.text) for line in lines for w in _behind_first(line) if w.capital)
-        self.title = title
+        lower = {names.normal(w.text) for line in lines for w in line if w.text[0].islower()}
+        starts = Counter(names.normal(first.text) for line in lines if (first := _first(line)) is not None)
+        # Title and text both begin sentences with it, and neither ever writes it small: whom a passage is about.
+        self.title = {word for word in title if starts[word] > 1 and word not in lower}
 
     def own_capital(self, word: _Word) -> bool:
         """Whether the capital of a word inside a sentence says that it is a name's."""
@@ -147,8 +150,13 @@ class _Usage:
         return self.own_capital(word) and (self.inside[plain] > 0 or plain in self.title or _shouted(word))
 
 
+def _first(line: list[_Word]) -> _Word | None:
+    """The first word; marks in front of it are none."""
+    return next((w for w in line if w.text[0].isalnum()), None)
+
+
 def _behind_first(line: list[_Word]) -> list[_Word]:
-    """The words behind the first one; marks in front of it are none."""
+    """The words behind the first one."""
     first = next((n for n, w in enumerate(line) if w.text[0].isalnum()), len(line))
     return line[first + 1 :]
 
