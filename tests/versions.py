@@ -7,20 +7,24 @@ and computes what a reader must find by running the pure stages on that revision
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from knowledge_facts import ARTIFACTS, knowledge
 from world import SECTIONS, SLUG, WHOLE, HashEmbedder, World, start, step
 
-from manifests import Manifest
+from manifests import Manifest, canonical_json, manifest_from
 from pipeline import contexts, curate, publish, screen, search
+from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
 from pipeline.ledger import Session
+from pipeline.namespaces import counts_key
 from pipeline.parse import parse_bytes
 from pipeline.ports import Ports, VectorIndex
 from pipeline.queries import GraphInfo, Search, SearchTrace
@@ -31,6 +35,14 @@ from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import Hit, Namespace, RecordBatch, RecordId, SourcePath, StoredRecords
 
 MANIFESTS: dict[str, Manifest] = {"sections": SECTIONS, "whole": WHOLE}
+
+
+def with_artifacts(manifest: Manifest) -> Manifest:
+    """The same chunks, and the artifact leg."""
+    document = json.loads(canonical_json(manifest))
+    document["curate"]["artifacts"] = ARTIFACTS
+    return manifest_from(document)
+
 
 Revision = tuple[bytes, str]
 """Bytes and the manifest they were curated under."""
@@ -141,8 +153,11 @@ class LateIndex:
 class Versions:
     """One context, driven step by step, and what must be true of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, artifacts: bool = False) -> None:
+        self.artifacts = artifacts
+        self.manifests = {name: with_artifacts(m) if artifacts else m for name, m in MANIFESTS.items()}
         self.world = World(
+            language=ExtractiveModel(),
             wrap_index=lambda inner: LateIndex(inner, lambda: self.world.clock.now()),  # noqa: PLW0108  # no world yet
             embedders={"hash": HashEmbedder("hash"), "other": HashEmbedder("other")},
         )
@@ -186,7 +201,7 @@ class Versions:
                 self.desired[path] = (data, manifest)
         settings = {"embedder": embedder} if embedder else {}
         self.moved = False
-        self.asked = {"manifest": MANIFESTS[manifest], "force": force, "settings": settings}
+        self.asked = {"manifest": self.manifests[manifest], "force": force, "settings": settings}
         self._start()
 
     def _failed_since(self, path: str, data: bytes) -> bool:
@@ -356,12 +371,13 @@ class Versions:
             assert row is not None
             encoder = recipe_from_json(row.recipe).encoder()
             want: Counter[int] = Counter()
-            for record in session.records.page_at(SLUG, version, "", 100_000):
+            chunks = [r for r in session.records.page_at(SLUG, version, "", 100_000) if r.namespace.endswith(".chunks")]
+            for record in chunks:
                 stored = self.world.raw_index.fetch(record.namespace, [record.id], vectors=True, metadata=False)
                 want.update(stored.sparse.indices.tolist())
                 want[DOCUMENTS] += 1
             terms = [*want, *encoder.query_terms("nothing says this")]
-            found = session.records.counts(SLUG, row.generation, version, terms)
+            found = session.records.counts(SLUG, counts_key(row.generation, "chunks"), version, terms)
         assert {t: n for t, n in found.items() if n} == dict(want), ("document counts", version)
 
     def query(self, between: Callable[[], None]) -> None:
@@ -411,12 +427,22 @@ class Versions:
             row = session.versions.get(SLUG, live)
         assert row is not None
         embedder = recipe_from_json(row.recipe).embedder
+        known = []
+        if self.artifacts:  # which don't depend on how chunks are cut, so that no run need be forced
+            self.curate("sections")
+            known.append(knowledge(self.world, self.world.live()))
         self.curate("sections", force=True, embedder=embedder)
-        fresh = World(embedders=self.world.embedders)
+        if self.artifacts:
+            known.append(knowledge(self.world, self.world.live()))
+        fresh = World(embedders=self.world.embedders, language=ExtractiveModel())
         try:
             fresh.files.update({SourcePath(p): d for p, d in good.items()})
-            fresh.curate(SECTIONS, settings={"embedder": embedder})
+            fresh.curate(self.manifests["sections"], settings={"embedder": embedder})
             assert facts(self.world) == facts(fresh), "incremental differs from from-scratch"
+            for held in known:
+                scratch = knowledge(fresh, fresh.live())
+                differ = [name for name in scratch if scratch[name] != held[name]]
+                assert not differ, ("incremental knowledge differs from from-scratch", differ)
         finally:
             fresh.close()
 

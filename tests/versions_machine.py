@@ -14,14 +14,16 @@ PATHS = ("p.md", "q.md", "r.md")
 EXAMPLES = int(os.environ.get("LAMINA_MODEL_EXAMPLES", "40"))
 STEPS = int(os.environ.get("LAMINA_MODEL_STEPS", "25"))
 
-words = st.lists(st.sampled_from("abc"), min_size=1, max_size=3)
+words = st.lists(st.sampled_from(("alder", "birch", "cedar")), min_size=1, max_size=3)
 manifests = st.sampled_from(("sections", "sections", "sections", "whole"))
 
 
 class VersionRules(RuleBasedStateMachine):
+    artifacts = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.v = Versions()
+        self.v = Versions(artifacts=self.artifacts)
         self.old: list[dict[str, bytes]] = []
 
     def _remember(self) -> None:
@@ -181,14 +183,22 @@ class VersionRules(RuleBasedStateMachine):
             self.v.close()
 
 
+class KnowledgeRules(VersionRules):
+    """The same rules with both legs."""
+
+    artifacts = True
+
+
 SHRINK = bool(os.environ.get("LAMINA_MODEL_SHRINK"))
 """Shrinking a find can take minutes; it is for whoever hunts it."""
 
 
-def run_machine(examples: int, steps: int = STEPS, *, shrink: bool = SHRINK) -> None:
+def run_machine(
+    examples: int, steps: int = STEPS, *, shrink: bool = SHRINK, rules: type[VersionRules] = VersionRules
+) -> None:
     """Run the state machine; raises what it finds."""
     run_state_machine_as_test(
-        VersionRules,
+        rules,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,

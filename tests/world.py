@@ -20,7 +20,7 @@ from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
 from pipeline.adapters.memory_files import MemorySourceTree, MemoryView
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.errors import RejectedInput
-from pipeline.ports import DenseEmbedder, Limits, Memo, ObjectStore, Parser, Ports, VectorIndex
+from pipeline.ports import DenseEmbedder, LanguageModel, Limits, Memo, ObjectStore, Parser, Ports, VectorIndex
 from pipeline.request import CurateRequest
 from pipeline.rows import RecordRow, RunRow, UnitClaim
 from pipeline.stages.job import DraftCache
@@ -99,6 +99,7 @@ class World:
     memo: Memo = field(default_factory=MemoryMemo)
     parser: Parser = field(default_factory=CountingParser)
     embedders: dict[str, DenseEmbedder] = field(default_factory=lambda: {"hash": HashEmbedder()})
+    language: LanguageModel | None = None
     wrap_index: Callable[[VectorIndex], VectorIndex] = lambda index: index
     owner: str = "one"
 
@@ -118,7 +119,7 @@ class World:
         return Ports(
             clock=self.clock, ledger=self.ledger, memo=self.memo, parser=self.parser, embedders=self.embedders,
             index=lambda _slug: self.index, objects=lambda _slug: self.objects, sources=lambda _context: self.tree,
-            view=lambda _slug: self.view, limits=self.limits, owner=owner,
+            view=lambda _slug: self.view, limits=self.limits, owner=owner, language=self.language,
         )  # fmt: skip
 
     def put(self, path: str, *words: str) -> None:
@@ -153,7 +154,7 @@ class World:
         out = []
         for row in self.listed(version):
             stored = self.raw_index.fetch(row.namespace, [row.id], vectors=True, metadata=True)
-            if stored.ids and stored.added[0] <= version < stored.removed[0]:
+            if row.namespace.endswith(".chunks") and stored.ids and stored.added[0] <= version < stored.removed[0]:
                 meta = stored.metadata[0]
                 out.append((str(meta["source_path"]), str(meta["text"]), int(meta["chunk_index"])))
         return sorted(out)

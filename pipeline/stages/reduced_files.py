@@ -28,18 +28,21 @@ PAGE_ROWS = 500
 RECORDS_AT_ONCE = 512
 """Records of one upsert unit."""
 DATABASE_SOURCE = SourcePath("/database")
+INDEX = "/index/"
+"""Under which index pages are listed, by type."""
 
 
 def plan(job: Job) -> dict[int, int]:
     """Plan records and files; the pages of records that the upsert stage has to write, as batches below 0."""
     _note_linked(job)
-    types: dict[str, None] = {}
+    strays = _note_diverged(job)
+    types = {path.removeprefix(INDEX): None for path in strays if path.startswith(INDEX)}
     for ids in _pages(lambda after: _noted(job, after), AT_ONCE):
         job.keep_going()
         types.update(dict.fromkeys(_plan_page(job, [LogicalId(i) for i in ids])))
     for type_ in types:
         _plan_index(job, type_)
-    _plan_database(job)
+    _plan_database(job, anew=DATABASE_SOURCE in strays)
     with job.ports.ledger.read() as session:
         count, skip = 0, 0
         while page := session.records.page_added_under(job.slug, job.run.number, "/artifacts/", skip, RECORDS_AT_ONCE):
@@ -75,6 +78,18 @@ def _note_linked(job: Job) -> None:
         with job.ports.ledger.transaction("reduce.links") as session:
             job.hold(session)
             session.knowledge.visit(run, ARTIFACTS, list(ids))
+
+
+def _note_diverged(job: Job) -> frozenset[str]:
+    """What rolled-back versions left different from what is live, be it only in another generation; all such paths."""
+    with job.ports.ledger.read() as session:
+        strays = [p for p in session.records.diverged(job.slug, job.run.base_version) if p.startswith("/")]
+    ids = [p.removeprefix(artifact_path("")) for p in strays if p.startswith(artifact_path(""))]
+    if ids:
+        with job.ports.ledger.transaction("reduce.strays") as session:
+            job.hold(session)
+            session.knowledge.visit(job.run.id, ARTIFACTS, ids)
+    return frozenset(strays)
 
 
 def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
@@ -154,7 +169,7 @@ def _plan_index(job: Job, type_: str) -> None:
             break
         after = (page[-1].type, page[-1].name, page[-1].id)
     text = render.index(type_, entries) if entries else b""
-    _plan_file(job, SourcePath(f"/index/{type_}"), render.index_path(type_), text)
+    _plan_file(job, SourcePath(f"{INDEX}{type_}"), render.index_path(type_), text)
 
 
 def _plan_file(job: Job, source: SourcePath, path: str, text: bytes) -> None:
@@ -177,7 +192,7 @@ def _plan_file(job: Job, source: SourcePath, path: str, text: bytes) -> None:
 # ---- the database
 
 
-def _plan_database(job: Job) -> None:
+def _plan_database(job: Job, *, anew: bool) -> None:
     types = [t for t in job.manifest.curate.artifacts.artifact_types if t.format == "sqlite"]
     if not job.manifest.curate.artifacts.enabled:
         types = []
@@ -189,7 +204,7 @@ def _plan_database(job: Job) -> None:
         if there:
             _plan_file(job, DATABASE_SOURCE, render.DATABASE, b"")
         return
-    if not moved and there and not job.run.force:
+    if not (moved or anew or job.run.force) and there:
         return
     shapes = [tables.Table(t.name, tuple((c.name, c.type) for c in t.columns), tuple(t.natural_key)) for t in types]
     with tempfile.TemporaryDirectory(prefix="lamina-") as folder:

@@ -37,10 +37,17 @@ TWICE = (
 TROUBLE = ("ledger.heartbeat", "ledger.unit.release")
 """Effects of a run that takes long, and of one whose model refuses once."""
 SELDOM = frozenset(
-    {"ledger.reduce.orphans", "ledger.reduce.diverged", "ledger.reduce.errored", "ledger.reduce.cap", "ledger.spend"}
+    {
+        "ledger.reduce.orphans",
+        "ledger.reduce.diverged",
+        "ledger.reduce.strays",
+        "ledger.reduce.errored",
+        "ledger.reduce.cap",
+        "ledger.spend",
+    }
 )
 """Effects of runs that retry, follow a rollback, meet a refusing model, a cap or a bill. A unit that is done again undoes
-the first four as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
+the first five as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
 OTHER_FLOWS = frozenset(
     {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.add", "sources.remove"}
 )
