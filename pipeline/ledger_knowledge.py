@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from pipeline.rows import ArtifactRow, DecisionRow, EdgeRow, MemberRow, SpendRow, StatementRow, SubjectRow
+from pipeline.rows import (
+    ArtifactRow,
+    DecisionRow,
+    EdgeRow,
+    FileRow,
+    MemberRow,
+    SpendRow,
+    StatementRow,
+    SubjectRow,
+)
 from pipeline.types import ContextSlug, LogicalId, RunId, SourcePath
 
 
@@ -51,8 +60,8 @@ class Knowledge(Protocol):
         """Remember (blocking key, name)."""
         ...
 
-    def linked_names(self, slug: ContextSlug, type_: str, names: Sequence[str]) -> frozenset[str]:
-        """Names that share a blocking key with one of these."""
+    def keys_of(self, slug: ContextSlug, type_: str, names: Sequence[str]) -> frozenset[str]:
+        """The blocking keys of these names."""
         ...
 
     def names_with(self, slug: ContextSlug, type_: str, keys: Sequence[str]) -> frozenset[str]:
@@ -112,6 +121,13 @@ class Knowledge(Protocol):
         ...
 
     def page_subjects(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[SubjectRow, ...]: ...
+    def page_named_subjects(
+        self, slug: ContextSlug, version: int, after: tuple[str, str, str], limit: int
+    ) -> tuple[SubjectRow, ...]:
+        """Subjects past `after` = (type, name, id), in that order."""
+        ...
+
+    def subjects_at(self, slug: ContextSlug, version: int, ids: Sequence[LogicalId]) -> tuple[SubjectRow, ...]: ...
     def artifacts_wanted(self, slug: ContextSlug, run: RunId, ids: Sequence[LogicalId]) -> tuple[ArtifactRow, ...]: ...
     def drop_added(self, slug: ContextSlug, number: int, ids: Sequence[LogicalId]) -> None:
         """Take planned artifacts back."""
@@ -165,6 +181,12 @@ class Knowledge(Protocol):
         """Rows with one of these artifacts at an end."""
         ...
 
+    def page_edges_of(
+        self, slug: ContextSlug, version: int, artifact: LogicalId, after: str, limit: int
+    ) -> tuple[EdgeRow, ...]:
+        """Rows with this artifact at an end, by id."""
+        ...
+
     def page_edges(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[EdgeRow, ...]: ...
     def count_edges(self, slug: ContextSlug, number: int) -> int:
         """Edges, not rows, of which the number adds a row."""
@@ -182,7 +204,19 @@ class Knowledge(Protocol):
         """Oldest first, those taken back included until a run has undone them."""
         ...
 
+    def set_withdrawn(self, slug: ContextSlug, decision: str, withdrawn: bool) -> None:  # noqa: FBT001 - the column
+        """Take a decision back, or take that back; the version that it held from stays."""
+        ...
+
+    def drop_decision(self, slug: ContextSlug, decision: str) -> None:
+        """Forget a decision that no run has taken up."""
+        ...
+
     def apply_decisions(self, slug: ContextSlug, ids: Sequence[str], number: int) -> None: ...
+    def file_at(self, slug: ContextSlug, version: int, path: str) -> FileRow | None:
+        """The file under a path of the knowledge tree."""
+        ...
+
     def spend(self, run: RunId, row: SpendRow) -> None:
         """Add to what the run was billed."""
         ...

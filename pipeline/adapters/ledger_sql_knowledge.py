@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipeline.adapters.ledger_database import blocks, marks
 from pipeline.adapters.ledger_sql_intervals import SEEN, UNPLANNED
 from pipeline.adapters.ledger_sql_statements import Statements
-from pipeline.rows import ArtifactRow, DecisionRow, EdgeRow, SpendRow
+from pipeline.rows import ArtifactRow, DecisionRow, EdgeRow, FileRow, SpendRow, SubjectRow
 from pipeline.types import OPEN, ContextSlug, LogicalId, RunId, SourcePath
 
 _DECISION = "id, kind, type, name_left, name_right, at, made_by, applied, withdrawn"
@@ -48,6 +48,24 @@ class SqlKnowledge(Statements):
             ArtifactRow, f"context = ? AND {SEEN}", (slug, version, version), "name", names, "type, name, id"
         )
 
+    def subjects_at(self, slug: ContextSlug, version: int, ids: Sequence[LogicalId]) -> tuple[SubjectRow, ...]:
+        return self.each(SubjectRow, f"context = ? AND {SEEN}", (slug, version, version), "id", ids)
+
+    def page_named_subjects(
+        self, slug: ContextSlug, version: int, after: tuple[str, str, str], limit: int
+    ) -> tuple[SubjectRow, ...]:
+        where = f"context = ? AND {SEEN} AND (type > ? OR (type = ? AND (name > ? OR (name = ? AND id > ?))))"
+        type_, name, id_ = after
+        values = (slug, version, version, type_, type_, name, name, id_)
+        return tuple(self.select(SubjectRow, where, values, f"type, name, id LIMIT {int(limit)}"))
+
+    def file_at(self, slug: ContextSlug, version: int, path: str) -> FileRow | None:
+        row = self.db.one(
+            f"SELECT path, source, blob, size, added, removed FROM file WHERE context = ? AND {SEEN} AND path = ?",
+            (slug, version, version, path),
+        )
+        return FileRow(*row) if row else None
+
     def formats_moved(self, slug: ContextSlug, run: RunId, number: int, format_: str) -> bool:
         row = self.db.one(
             "SELECT 1 FROM artifact WHERE context = ? AND format = ? AND (added = ? OR (removed = ? AND id IN "
@@ -81,6 +99,13 @@ class SqlKnowledge(Statements):
             for row in self.each(EdgeRow, where, (slug, version, version), column, ids)
         ]
         return tuple(sorted(set(both), key=lambda row: (row.type, row.source, row.target, row.path, row.id)))
+
+    def page_edges_of(
+        self, slug: ContextSlug, version: int, artifact: LogicalId, after: str, limit: int
+    ) -> tuple[EdgeRow, ...]:
+        where = f"context = ? AND {SEEN} AND (source = ? OR target = ?) AND id > ?"
+        values = (slug, version, version, artifact, artifact, after)
+        return tuple(self.select(EdgeRow, where, values, f"id LIMIT {int(limit)}"))
 
     def page_edges(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[EdgeRow, ...]:
         where = f"context = ? AND {SEEN} AND id > ?"
@@ -120,6 +145,12 @@ class SqlKnowledge(Statements):
             where = f"context = ? AND id IN ({marks(len(part))})"
             self.db.run(f"DELETE FROM decision WHERE withdrawn = 1 AND {where}", (slug, *part))
             self.db.run(f"UPDATE decision SET applied = ? WHERE applied = 0 AND {where}", (number, slug, *part))
+
+    def set_withdrawn(self, slug: ContextSlug, decision: str, withdrawn: bool) -> None:  # noqa: FBT001 - the column
+        self.db.run("UPDATE decision SET withdrawn = ? WHERE context = ? AND id = ?", (int(withdrawn), slug, decision))
+
+    def drop_decision(self, slug: ContextSlug, decision: str) -> None:
+        self.db.run("DELETE FROM decision WHERE context = ? AND id = ?", (slug, decision))
 
     def spend(self, run: RunId, row: SpendRow) -> None:
         self.db.run(

@@ -133,15 +133,11 @@ class Statements(Intervals):
             [(slug, type_, key, name) for key, name in rows],
         )
 
-    def linked_names(self, slug: ContextSlug, type_: str, names: Sequence[str]) -> frozenset[str]:
+    def keys_of(self, slug: ContextSlug, type_: str, names: Sequence[str]) -> frozenset[str]:
         found: set[str] = set()
         for part in blocks(names):
-            rows = self.db.all(
-                "SELECT DISTINCT other.name FROM name_key mine JOIN name_key other ON other.context = mine.context AND "
-                "other.type = mine.type AND other.key = mine.key WHERE mine.context = ? AND mine.type = ? "
-                f"AND mine.name IN ({marks(len(part))})",
-                (slug, type_, *part),
-            )
+            where = f"context = ? AND type = ? AND name IN ({marks(len(part))})"
+            rows = self.db.all(f"SELECT DISTINCT key FROM name_key WHERE {where}", (slug, type_, *part))
             found.update(row[0] for row in rows)
         return frozenset(found)
 

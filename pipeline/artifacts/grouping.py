@@ -16,7 +16,7 @@ by a J. in between. What people decided goes before everything.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -75,33 +75,45 @@ def group(mentions: Iterable[Mention], decisions: Decisions = Decisions()) -> tu
 
 
 def _linked_parts(ordered: Sequence[Mention], decisions: Decisions) -> list[list[Mention]]:
-    """Mentions whose names share blocking keys, directly or through others. Parts never influence each other."""
-    owner: dict[str, int] = {}
-    parent = list(range(len(ordered)))
-
-    def find(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
+    """Mentions whose names meet by a blocking key, directly or through others. Parts never influence each other."""
     pinned: dict[str, list[str]] = defaultdict(list)
     for left, right in decisions.pinned:
         pinned[left].append(f"!{left}|{right}")
         pinned[right].append(f"!{left}|{right}")
+    holders: dict[str, list[int]] = defaultdict(list)
     for i, mention in enumerate(ordered):
         spellings = (mention.name, *mention.aliases)
         keys = {key for s in spellings for key in names.keys(s)} | {
             p for s in spellings for p in pinned[names.normal(s)]
         }
         for key in keys:
-            j = owner.setdefault(key, i)
-            a, b = find(i), find(j)
-            parent[max(a, b)] = min(a, b)
+            holders[key].append(i)
+    union = _Union(len(ordered))
+    for key, held in holders.items():
+        for other in names.meets(key):
+            for i in (*holders[other], *held) if other in holders else ():
+                union.join(held[0], i)
     parts: dict[int, list[Mention]] = defaultdict(list)
     for i, mention in enumerate(ordered):
-        parts[find(i)].append(mention)
+        parts[union.find(i)].append(mention)
     return [parts[root] for root in sorted(parts)]
+
+
+class _Union:
+    """Disjoint sets of numbers; the least of each stands for it."""
+
+    def __init__(self, size: int) -> None:
+        self._parent = list(range(size))
+
+    def find(self, i: int) -> int:
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def join(self, i: int, j: int) -> None:
+        a, b = self.find(i), self.find(j)
+        self._parent[max(a, b)] = min(a, b)
 
 
 class _Grouping:
@@ -139,18 +151,28 @@ class _Grouping:
             for key in sorted({key for s in spellings for key in names.keys(s)}):
                 by_key[key].append(b)
         found: dict[tuple[str, str], Link] = {}
-        for same in by_key.values():
-            for left, right in combinations(sorted(set(same)), 2):
-                if (left, right) not in found:
-                    made = link(self._spelled[left], self._spelled[right], defined=self._is_defined(left, right))
+        for key, held in by_key.items():
+            for pair in self._meeting(key, held, by_key):
+                if pair not in found:
+                    left, right = pair
+                    made = link(self._spelled[left], self._spelled[right], defined=pair in self._defined)
                     if made is not None:
-                        found[left, right] = made
+                        found[pair] = made
         people = self._people(found)
         # A firm may be called like its founder, and Hales is no plural of a person called Hale.
         doubtful = {
             pair for pair, made in found.items() if made.rule in ("legal form", "plural") and people & set(pair)
         }
         return {pair: made for pair, made in found.items() if pair not in doubtful}
+
+    def _meeting(self, key: str, held: Sequence[str], by_key: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+        for other in names.meets(key):
+            for left in held:
+                for right in by_key.get(other, ()):
+                    if left < right:
+                        yield left, right
+                    elif right < left:
+                        yield right, left
 
     def _people(self, found: Mapping[tuple[str, str], Link]) -> set[str]:
         """Buckets that are people's names: some spelling has a title, or somebody is abbreviated to it."""
@@ -163,9 +185,6 @@ class _Grouping:
 
     def _aliases_of(self, b: str) -> set[str]:
         return {a for m in self._mentions if bucket(m.name) == b for a in m.aliases} if self._defined else set()
-
-    def _is_defined(self, left: str, right: str) -> bool:
-        return (left, right) in self._defined
 
     def _linked(self, left: str, right: str) -> Link | None:
         if left == right:

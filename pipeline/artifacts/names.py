@@ -185,19 +185,42 @@ def is_initial(word: str) -> bool:
     return len(word) == 1 and word.isalpha()
 
 
+CROSS = {"+": "@", "-": "~", "<": ">"}
+"""First characters of blocking keys that come in pairs: a long form (an expansion, a full name, a long name) is only ever
+compared with short ones (an acronym, initials, its end), or all names with the same initials would be."""
+_BACK = {short: long for long, short in CROSS.items()}
+ACRONYM_CHARS_MIN = 3
+"""Shorter acronyms find their expansion only where a text gives it."""
+
+
 def keys(name: str) -> frozenset[str]:
-    """Blocking keys: names that share none are never compared."""
+    """Blocking keys; what may meet whom is said by `meets`."""
     kept = folded(name)
-    found = {" ".join(kept), "".join(kept)}
+    found = {whole_key(name)}
     if len(kept) > 1:
         found.add("=" + " ".join(sorted(kept)))  # other order
-        found.add(f"~{kept[0][0]} {kept[-1]}")  # initial and last word: a person's name, abbreviated
-        found.add("<" + " ".join(kept[-2:]))  # its end: a longer name, shortened
-        if letters := acronym(name):
-            found.add("@" + letters)
+        found.add(f"^{kept[0]} {kept[-1]}")  # with or without what stands between
+        abbreviated = any(map(is_initial, kept[:-1]))
+        found.add(f"{'~' if abbreviated else '-'}{kept[0][0]} {kept[-1]}")
+        found.add(f"{'<' if len(kept) > 2 else '>'}{' '.join(kept[-2:])}")  # noqa: PLR2004 - longer than its end
+        if len(letters := acronym(name)) >= ACRONYM_CHARS_MIN:
+            found.add("+" + letters)
     if letters := as_acronym(name):
         found.add("@" + letters)
     return frozenset(found)
+
+
+def whole_key(name: str) -> str:
+    """The blocking key that a name's own spellings share."""
+    return ":" + "".join(folded(name))
+
+
+def meets(key: str) -> tuple[str, ...]:
+    """The keys of names that are compared with one which has this key."""
+    mark = key[0]
+    if mark in CROSS:
+        return (CROSS[mark] + key[1:],)
+    return (key, _BACK[mark] + key[1:]) if mark in _BACK else (key,)
 
 
 TELLING_CHARS = 3

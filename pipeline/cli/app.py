@@ -15,7 +15,19 @@ from typing import Annotated, Any, cast
 import typer
 from typer.exceptions import Abort, TyperException
 
-from pipeline.cli import asking, curating, doctor, importing, inspecting, looking, manifest, staged, versioning
+from pipeline.cli import (
+    asking,
+    curating,
+    doctor,
+    importing,
+    inspecting,
+    knowing,
+    looking,
+    manifest,
+    merging,
+    staged,
+    versioning,
+)
 from pipeline.cli.invocation import Invocation
 from pipeline.console import Console
 from pipeline.errors import PipelineError, RejectedInput
@@ -31,6 +43,10 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("sources", looking.sources, "lamina sources handbook"),
     ("ledger", looking.ledger, "lamina ledger handbook --json"),
     ("chunks", asking.chunks, "lamina chunks handbook --source guides/setup.md"),
+    ("artifacts", knowing.artifacts, "lamina artifacts handbook --type Person"),
+    ("graph", knowing.graph, 'lamina graph handbook "Ada Lovelace" --depth 2'),
+    ("sql", knowing.sql, 'lamina sql handbook "SELECT * FROM invoice LIMIT 10"'),
+    ("models", knowing.models, "lamina models"),
     ("inspect", inspecting.inspect, "lamina inspect report.pdf --target-size 300"),
     ("versions", versioning.versions, "lamina versions handbook"),
     ("rollback", versioning.rollback, "lamina rollback handbook --to 3"),
@@ -52,6 +68,26 @@ MANIFEST_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("diff", manifest.diff, "lamina manifest diff old.yaml new.yaml"),
 )
 
+KNOWLEDGE_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("list", knowing.list_, "lamina knowledge list handbook"),
+    ("read", knowing.read, "lamina knowledge read handbook artifacts/person/ada-lovelace.md"),
+    ("export", knowing.export, "lamina knowledge export handbook ./handbook-files"),
+)
+
+MERGES_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("list", merging.list_, "lamina merges list handbook --type Person"),
+    ("pin", merging.pin, 'lamina merges pin handbook Person "Ada Lovelace" "Countess of Lovelace"'),
+    ("forbid", merging.forbid, 'lamina merges forbid handbook Person "J. Smith" "John Smith"'),
+    ("split", merging.split, "lamina merges split handbook Place Paris --source travel/texas.md"),
+    ("withdraw", merging.withdraw, "lamina merges withdraw handbook 4be2a90c71d3"),
+)
+
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., int], str], ...]], ...] = (
+    ("manifest", "Check, describe and compare manifests.", MANIFEST_COMMANDS),
+    ("knowledge", "List, read and export the files of a version.", KNOWLEDGE_COMMANDS),
+    ("merges", "See which names were merged into one subject, and decide about it.", MERGES_COMMANDS),
+)
+
 
 def build_app() -> typer.Typer:
     """The command-line application."""
@@ -61,10 +97,11 @@ def build_app() -> typer.Typer:
     app.callback()(_lamina)
     for name, function, example in COMMANDS:
         app.command(name, epilog=f"Example: {example}")(function)
-    inner = typer.Typer(rich_markup_mode=None, help="Check, describe and compare manifests.")
-    for name, function, example in MANIFEST_COMMANDS:
-        inner.command(name, epilog=f"Example: {example}")(function)
-    app.add_typer(inner, name="manifest")
+    for group, told, commands in GROUPS:
+        inner = typer.Typer(rich_markup_mode=None, help=told)
+        for name, function, example in commands:
+            inner.command(name, epilog=f"Example: {example}")(function)
+        app.add_typer(inner, name=group)
     return app
 
 

@@ -84,7 +84,7 @@ def _dirty(job: Job, decisions: Sequence[DecisionRow]) -> Iterator[tuple[str, st
     for row in decisions:
         with job.ports.ledger.read() as session:
             spelled = (row.left,) if row.kind == "split" else (row.left, row.right)
-            keys = sorted({key for name in spelled for key in names.keys(name)})
+            keys = sorted({names.whole_key(name) for name in spelled})
             some_names = tuple(sorted(session.knowledge.names_with(job.slug, row.type, keys)))
         if some_names and (row.withdrawn or not row.applied or job.run.force):
             yield row.type, "mention", some_names
@@ -229,12 +229,12 @@ def _linked(job: Job, type_: str, name: str, decisions: grouping.Decisions) -> t
     frontier = {name}
     with job.ports.ledger.read() as session:
         while frontier:
-            reached = set(session.knowledge.linked_names(job.slug, type_, sorted(frontier)))
             spelled = {names.normal(n) for n in frontier}
             others = {b if a in spelled else a for a, b in decisions.pinned if {a, b} & spelled}
-            keys = sorted({key for other in others for key in names.keys(other)})
-            reached |= session.knowledge.names_with(job.slug, type_, keys)
-            frontier = reached - found
+            held = {*session.knowledge.keys_of(job.slug, type_, sorted(frontier)), *map(names.whole_key, others)}
+            keys = sorted({meeting for key in held for meeting in names.meets(key)})
+            reached = session.knowledge.names_with(job.slug, type_, keys)
+            frontier = set(reached) - found
             found |= frontier
     return tuple(sorted(found))
 
