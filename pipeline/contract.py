@@ -272,7 +272,13 @@ CURATE_INPUT = (
 
 
 def task_response(
-    run: RunRow, summary: Sequence[StageSummary], stages: Sequence[str], *, project_id: str, now: float
+    run: RunRow,
+    summary: Sequence[StageSummary],
+    stages: Sequence[str],
+    *,
+    project_id: str,
+    now: float,
+    billed: Sequence[SpendRow] = (),
 ) -> Json:
     """`TaskResponse` of one run, with a step for each stage that has begun.
 
@@ -282,6 +288,7 @@ def task_response(
         stages: every stage name, in order.
         project_id: the deployment's project.
         now: the time, for the running time of an active run.
+        billed: what language models were paid for so far.
     """
     given = json.loads(run.input)
     curate_input = {key: given[key] for key in CURATE_INPUT if key in given}
@@ -304,8 +311,8 @@ def task_response(
         "output": json.loads(run.output) if run.output else None,
         "steps": steps,
         "steps_total": len(steps),
-        "tokens_prompt": 0,
-        "tokens_completion": 0,
+        "tokens_prompt": sum(row.prompt for row in billed),
+        "tokens_completion": sum(row.completion for row in billed),
         "runtime_seconds": max(0, int(end - run.started_at)) if run.started_at else 0,
         "running_from": timestamp(run.started_at) if run.started_at else None,
         "timeout_seconds": None,

@@ -101,7 +101,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE name_key (
             context TEXT NOT NULL, type TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
             PRIMARY KEY (context, type, key, name))""",
-        "CREATE INDEX name_key_name ON name_key (context, type, name)",
+        "CREATE INDEX name_key_name ON name_key (context, type, name, key)",
         """CREATE TABLE subject (
             context TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
             documents BIGINT NOT NULL, mentions BIGINT NOT NULL, membership TEXT NOT NULL, data TEXT NOT NULL,

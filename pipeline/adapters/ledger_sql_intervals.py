@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pipeline.adapters.ledger_database import BLOCK, Database, marks
@@ -17,6 +18,8 @@ COLUMNS: dict[type[Any], tuple[str, str]] = {
     ArtifactRow: ("artifact", "id, type, name, scope, format, basis, membership, file, data, added, removed"),
     EdgeRow: ("edge", "id, type, source, target, path, data, added, removed"),
 }
+_VALUES = {kind: attrgetter(*(item.name for item in fields(kind))) for kind in COLUMNS}
+"""A row's values in the order of its columns."""
 SEEN = "added <= ? AND removed > ?"
 
 Row = TypeVar("Row", StatementRow, SubjectRow, MemberRow, ArtifactRow, EdgeRow)
@@ -43,13 +46,16 @@ class Intervals:
         for kind, (table, columns) in COLUMNS.items():
             self.db.many(
                 f"INSERT INTO {table} (context, {columns}) VALUES ({marks(columns.count(',') + 2)}) ON CONFLICT DO NOTHING",
-                [(slug, *astuple(row)) for row in rows if isinstance(row, kind)],
+                [(slug, *_VALUES[kind](row)) for row in rows if isinstance(row, kind)],
             )
 
     def select(self, kind: type[Row], where: str, values: Sequence[object], order: str = "id") -> list[Row]:
+        """Rows of one table in an order of the database."""
+        return self._rows(kind, f"{where} ORDER BY {order}", values)
+
+    def _rows(self, kind: type[Row], where: str, values: Sequence[object]) -> list[Row]:
         table, columns = COLUMNS[kind]
-        rows = self.db.all(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}", values)
-        return [kind(*row) for row in rows]
+        return [kind(*row) for row in self.db.all(f"SELECT {columns} FROM {table} WHERE {where}", values)]
 
     def each(
         self,
@@ -60,8 +66,14 @@ class Intervals:
         items: Sequence[str],
         order: str = "id",
     ) -> tuple[Row, ...]:
+        """Rows whose `column` is one of some values, in order.
+
+        They are put in order here: asked to do it, the database walks an index that has the order instead of the one
+        that has the values.
+        """
         out: list[Row] = []
         for at in range(0, len(items), BLOCK):
             some: Sequence[str] = items[at : at + BLOCK]
-            out += self.select(kind, f"{where} AND {column} IN ({marks(len(some))})", (*values, *some), order)
+            out += self._rows(kind, f"{where} AND {column} IN ({marks(len(some))})", (*values, *some))
+        out.sort(key=attrgetter(*order.split(", ")))
         return tuple(out)

@@ -137,7 +137,7 @@ class Statements(Intervals):
         found: set[str] = set()
         for part in blocks(names):
             where = f"context = ? AND type = ? AND name IN ({marks(len(part))})"
-            rows = self.db.all(f"SELECT DISTINCT key FROM name_key WHERE {where}", (slug, type_, *part))
+            rows = self.db.all(f"SELECT key FROM name_key WHERE {where}", (slug, type_, *part))
             found.update(row[0] for row in rows)
         return frozenset(found)
 
@@ -145,7 +145,7 @@ class Statements(Intervals):
         found: set[str] = set()
         for part in blocks(keys):
             where = f"context = ? AND type = ? AND key IN ({marks(len(part))})"
-            rows = self.db.all(f"SELECT DISTINCT name FROM name_key WHERE {where}", (slug, type_, *part))
+            rows = self.db.all(f"SELECT name FROM name_key WHERE {where}", (slug, type_, *part))
             found.update(row[0] for row in rows)
         return frozenset(found)
 

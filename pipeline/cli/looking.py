@@ -125,7 +125,7 @@ def show(
     as_json: AsJson = False,
 ) -> int:
     """Show one run: its stages, what came of it, and every source that failed, had no text or was skipped."""
-    from pipeline.curate import STAGES  # noqa: PLC0415  # brings the stages and their libraries
+    from pipeline.curate import STAGES, stages_of  # noqa: PLC0415  # brings the stages and their libraries
 
     call = invocation(context, as_json=as_json)
     with call.ports.ledger.read() as session:
@@ -133,8 +133,11 @@ def show(
         if row is None:
             raise RejectedInput("no_run", f"there is no run {run}", remedy="see: lamina runs CONTEXT")
         summary = session.units.summary(row.id)
-    names = [stage.name for stage in STAGES]
-    task = contract.task_response(row, summary, names, project_id=call.ports.project_id, now=call.ports.clock.now())
+        billed = session.knowledge.spent(row.id)
+    names = [stage.name for stage in (stages_of(row) if row.manifest else STAGES)]
+    task = contract.task_response(
+        row, summary, names, project_id=call.ports.project_id, now=call.ports.clock.now(), billed=billed
+    )
     if as_json:
         call.console.document(task)
         return 0

@@ -41,9 +41,9 @@ def seal(job: Job) -> Outcome:
             job.hold(session)
             spaces = (job.namespace, job.artifact_namespace)
             sealed = publish.seal(session, job.run, {g: t.pairs() for g, t in deltas.items()}, spaces)
-            session.knowledge.apply_decisions(
-                job.slug, json.loads(job.run.notes or "{}").get("decided", []), job.run.number
-            )
+            if sealed:  # decisions that an abandoned run has read are still to be taken up
+                decided = json.loads(job.run.notes or "{}").get("decided", [])
+                session.knowledge.apply_decisions(job.slug, decided, job.run.number)
         if not sealed:
             return Outcome(lambda session: _abandon(job, session))
     stamped = 0
