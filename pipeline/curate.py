@@ -102,6 +102,7 @@ def start(ports: Ports, request: CurateRequest) -> Started:
         context = publish.require_context(session, request.context)
         live = session.versions.get(context.slug, context.live_version)
     _require_root(ports, context)
+    request = replace(request, models=leg.tiers_of(request.models, ports))
     manifest, recipe = resolve(ports, request, live)
     with ports.ledger.transaction("claim") as session:
         started = _take_over(ports, session, request, manifest, recipe)

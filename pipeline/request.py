@@ -94,7 +94,6 @@ def _require_buildable(manifest: Manifest) -> None:
 
 
 def _require_legs(ports: Ports, request: CurateRequest, manifest: Manifest) -> None:
-    leg.require_models(request.models, ports)
     unknown = sorted(set(request.legs or ()) - {"chunks", "artifacts"})
     if unknown or request.legs == ():
         raise RejectedInput(

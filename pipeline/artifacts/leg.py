@@ -84,19 +84,23 @@ def cost(spent: Iterable[SpendRow], prices: Mapping[str, Price]) -> float:
     return total
 
 
-def require_models(models: Iterable[str], ports: Ports) -> None:
-    """Refuse names that aren't tiers or models served.
+def tiers_of(models: Iterable[str], ports: Ports) -> tuple[Tier, ...]:
+    """The tiers that names of tiers or models stand for.
 
     Raises:
-        RejectedInput: code `no_model`.
+        RejectedInput: code `no_model`: neither a tier nor a model that a tier resolves to.
     """
-    served = {m.id for m in ports.language.catalog()} if ports.language is not None else set()
+    served: dict[str, Tier] = {ports.language.model(tier): tier for tier in reversed(TIERS)} if ports.language else {}
+    found = []
     for name in models:
-        if name not in TIERS and name not in served:
+        tier = next((t for t in TIERS if t == name), None) or served.get(name)
+        if tier is None:
             known = ", ".join([*TIERS, *sorted(served)])
             raise RejectedInput(
                 "no_model", f"{name!r} is no model that this deployment serves", remedy=f"one of: {known}"
             )
+        found.append(tier)
+    return tuple(found)
 
 
 def artifact_path(artifact: str) -> str:

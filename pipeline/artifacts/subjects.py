@@ -6,6 +6,7 @@ their name or natural key, what a document says for itself by its place.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pipeline.rows import StatementRow, SubjectRow
 from pipeline.types import ContextSlug
 
 ALIASES_MAX = 200
+NAME_CHARS_MAX = 200
 MERGES_MAX = 200
 
 
@@ -71,7 +73,8 @@ def _named(held: Sequence[StatementRow]) -> tuple[str, list[str]]:
     first = held[0]
     if first.kind == "row":
         row = data(held[-1])["row"]
-        return next((str(cell) for cell in row.values() if cell is not None), first.path)[:200], []
+        known = json.loads(first.name) if first.name.startswith("[") else row.values()
+        return ", ".join(str(cell) for cell in known if cell is not None)[:NAME_CHARS_MAX] or first.path, []
     spelled = sorted({s.name for s in held}, key=lambda n: (-sum(s.name == n for s in held), n))
     return spelled[0], spelled[1:]
 

@@ -27,60 +27,72 @@ from pipeline.types import ContextSlug, RunId, SourcePath
 INTERRUPTED = 130
 
 
+What = Annotated[
+    str, typer.Argument(metavar="[PATH|CONTEXT]", help="A folder to read in place, or the name of a context.")
+]
+Name = Annotated[
+    str, typer.Option("--context", metavar="SLUG", help="Name of the context; without it, the folder's name.")
+]
+ManifestFile = Annotated[
+    str, typer.Option("--manifest", metavar="FILE", help="Manifest to follow from now on (JSON or YAML).")
+]
+Choices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A choice of the recipe, such as embedder=static. May be repeated."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Build every source anew, as manifest and recipe say now.")]
+Rehash = Annotated[bool, typer.Option("--rehash", help="Read every file, don't trust sizes and times.")]
+AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Go on though no file is left.")]
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", metavar="N", min=0, help="Files in one unit of work; 0: the setting.")
+]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", min=0, max=256, help="Units worked on at a time; 0: the setting.")
+]
+Legs = Annotated[
+    str,
+    typer.Option("--legs", metavar="LEGS", help="Legs to run, with + between them: chunks, or chunks+artifacts."),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", metavar="TIER|ID", help="Language model of the artifact leg instead of the manifest's tier."
+    ),
+]
+ArtifactsReset = Annotated[
+    bool, typer.Option("--artifacts-reset", help="Ask the language model anew for everything; wants --force.")
+]
+SkipCorpus = Annotated[
+    bool,
+    typer.Option("--skip-corpus-aggregation", help="Extract from documents; leave subjects of the corpus as they are."),
+]
+MaxSpend = Annotated[
+    float | None,
+    typer.Option(
+        "--max-spend", metavar="MONEY", min=0, help="Make no further call to a language model past this cost."
+    ),
+]
+
+
 def curate(
     context: typer.Context,
-    what: Annotated[
-        str, typer.Argument(metavar="[PATH|CONTEXT]", help="A folder to read in place, or the name of a context.")
-    ] = "",
+    what: What = "",
     *,
-    name: Annotated[
-        str, typer.Option("--context", metavar="SLUG", help="Name of the context; without it, the folder's name.")
-    ] = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="FILE", help="Manifest to follow from now on (JSON or YAML).")
-    ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A choice of the recipe, such as embedder=static. May be repeated."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Build every source anew, as manifest and recipe say now.")
-    ] = False,
-    rehash: Annotated[bool, typer.Option("--rehash", help="Read every file, don't trust sizes and times.")] = False,
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Go on though no file is left.")] = False,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", metavar="N", min=0, help="Files in one unit of work; 0: the setting.")
-    ] = 0,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=0, max=256, help="Units worked on at a time; 0: the setting.")
-    ] = 0,
-    legs: Annotated[
-        str,
-        typer.Option("--legs", metavar="LEGS", help="Legs to run, with + between them: chunks, or chunks+artifacts."),
-    ] = "",
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", metavar="TIER|ID", help="Language model of the artifact leg instead of the manifest's tier."
-        ),
-    ] = None,
-    artifacts_reset: Annotated[
-        bool, typer.Option("--artifacts-reset", help="Ask the language model anew for everything; wants --force.")
-    ] = False,
-    skip_corpus_aggregation: Annotated[
-        bool,
-        typer.Option(
-            "--skip-corpus-aggregation", help="Extract from documents; leave subjects of the corpus as they are."
-        ),
-    ] = False,
-    max_spend: Annotated[
-        float | None,
-        typer.Option(
-            "--max-spend", metavar="MONEY", min=0, help="Make no further call to a language model past this cost."
-        ),
-    ] = None,
+    name: Name = "",
+    manifest: ManifestFile = "",
+    settings: Choices = None,
+    force: Force = False,
+    rehash: Rehash = False,
+    allow_empty: AllowEmpty = False,
+    batch_size: BatchSize = 0,
+    workers: Workers = 0,
+    legs: Legs = "",
+    models: Models = None,
+    artifacts_reset: ArtifactsReset = False,
+    skip_corpus_aggregation: SkipCorpus = False,
+    max_spend: MaxSpend = None,
     as_json: AsJson = False,
 ) -> int:
     """Bring a context's index up to date with its files, and make the new version live in one step.

@@ -77,6 +77,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         ("sources", "zoo"), ("inspect", manifest),
         ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("import", "notes", manifest, "--into", "in"), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
         ("manifest", "validate", manifest), ("manifest", "schema"), ("manifest", "templates"),
+        ("models",),
         ("manifest", "templates", "contracts"), ("manifest", "diff", manifest, manifest), ("doctor",),
     ]  # fmt: skip
     for call in calls:
@@ -84,7 +85,18 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         assert ended.status == 0, (call, ended)
         assert isinstance(ended.document, dict), call
     rest = {name.split()[1] for name in VERBS} - {str(call[0]) for call in calls}
-    assert rest == {"show", "rollback", "unpin", "cancel"}, "these are called with --json in the tests of their own"
+    assert rest == {
+        "show",
+        "rollback",
+        "unpin",
+        "cancel",
+        "artifacts",
+        "graph",
+        "sql",
+        "knowledge",
+        "merges",
+        "profile",
+    }, "these are called with --json in the tests of their own"
 
 
 def test_a_usage_error_is_one_json_line_too(lamina: Any) -> None:
