@@ -72,11 +72,6 @@ class Statements(Intervals):
         values = (slug, after, number, OPEN, OPEN, run)
         return tuple(self.select(SubjectRow, where, values, f"id LIMIT {int(limit)}"))
 
-    def drop_added(self, slug: ContextSlug, number: int, ids: Sequence[LogicalId]) -> None:
-        for part in blocks(ids):
-            where = f"context = ? AND added = ? AND id IN ({marks(len(part))})"
-            self.db.run(f"DELETE FROM artifact WHERE {where}", (slug, number, *part))
-
     def artifacts_wanted(self, slug: ContextSlug, run: RunId, ids: Sequence[LogicalId]) -> tuple[ArtifactRow, ...]:
         where = f"context = ? AND removed = ? AND {UNPLANNED}".format("artifact")
         return self.each(ArtifactRow, where, (slug, OPEN, run, "artifact"), "id", ids)
@@ -202,6 +197,14 @@ class Statements(Intervals):
             for row in rows:
                 found.setdefault(row[0], []).append(StatementRow(*row[1:]))
         return found
+
+    def unreduced(self, slug: ContextSlug, run: RunId, after: str, limit: int) -> tuple[StatementRow, ...]:
+        where = (
+            f"context = ? AND removed = ? AND {UNPLANNED} AND id > ? AND kind <> 'edge' AND NOT EXISTS (SELECT 1 FROM "
+            f"member m WHERE m.context = statement.context AND m.id = statement.id AND m.removed = {OPEN})"
+        ).format("statement")
+        values = (slug, OPEN, run, "statement", after)
+        return tuple(self.select(StatementRow, where, values, f"id LIMIT {int(limit)}"))
 
     def orphans(self, slug: ContextSlug, run: RunId, after: str, limit: int) -> tuple[MemberRow, ...]:
         where = (

@@ -236,7 +236,7 @@ _COMMON = (
     "into of off on or and but nor so yet to with without within about above after again all also although always among an a "
     "another any are be been before below between both can could did do does each either every few first for further had has "
     "have her hers him his however its just last later least less like many may me might mine more most much must my near "
-    "neither never new next no none not note now old once one only other our ours out over own please second several shall "
+    "neither never next no none not note now old once one only other our ours out over own please second several shall "
     "should since some soon still such than the their them then third though through thus today together too two under until "
     "up upon us use used using very was were whatever whether will would yes your yours see add click monday tuesday wednesday "
     "thursday friday saturday sunday january february march april june july august september october november december "

@@ -47,13 +47,10 @@ def extract(job: Job) -> Outcome:
 
 
 def _one(job: Job, row: WorkRow) -> _Extracted:
-    restated = (
-        row.status in RESTATED
-        or row.change == "carry"
-        or (leg.wanted(job.manifest) and not leg.runs(job.manifest, job.run.input))
-    )
-    if restated:
+    if row.status in RESTATED or row.change == "carry":
         return _Extracted(row, None)
+    if row.status == "ok" and leg.wanted(job.manifest) and not leg.runs(job.manifest, job.run.input):
+        return _Extracted(replace(row, artifact_status="behind"), None)
     if row.status != "ok" or not leg.wanted(job.manifest):
         return _Extracted(row, ())
     try:

@@ -57,8 +57,9 @@ class _Plan:
     artifacts: str | None = None
     knowledge: bool = False
     """Whether the run passes the stages of the artifact leg: it runs, or an earlier run has left statements."""
-    decisions: bool = False
-    """Whether somebody has decided about merges since the last run."""
+    pending: bool = False
+    """Whether subjects are to be looked at though no source moved: somebody has decided about merges since the last run,
+    or that run left the corpus pass out."""
     rows: list[WorkRow] = field(default_factory=list)
     stats: dict[SourcePath, StatRow] = field(default_factory=dict)
     gone: list[SourcePath] = field(default_factory=list)
@@ -79,8 +80,10 @@ class _Plan:
             self.artifacts = leg.leg_fingerprint(job.manifest, model)
         with job.ports.ledger.read() as session:
             self.knowledge = leg.wanted(job.manifest) or session.knowledge.holds_any(job.slug)
-            pending = [d for d in session.knowledge.decisions(job.slug) if d.withdrawn or not d.applied]
-            self.decisions = self.knowledge and bool(pending)
+            know, wanted = session.knowledge, leg.reduces(job.run.input) and leg.runs(job.manifest, job.run.input)
+            decided = any(d.withdrawn or not d.applied for d in know.decisions(job.slug))
+            left = know.unreduced(job.slug, job.run.id, "", 1) or know.orphans(job.slug, job.run.id, "", 1)
+            self.pending = self.knowledge and wanted and (decided or bool(left))
 
     def judge(self, path: SourcePath, there: tuple[SourceStat, StatRow | None] | None, live: SourceRow | None) -> None:
         """Decide about one path and queue what follows."""
@@ -140,7 +143,7 @@ class _Plan:
 
         Artifacts are left out: the reduce stage decides about every one that differs.
         """
-        if self.decisions and not self.batches:
+        if self.pending and not self.batches:
             self.batches[1] = 0  # no source moved, but the subjects may
         if not self.batches:
             return  # with no other change the live version already says what it should: a no-op

@@ -109,6 +109,8 @@ def _moved_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
         yield from _gone_pages(job)
     yield from _retried_pages(job)
     yield from _diverged_pages(job)
+    if leg.reduces(job.run.input):
+        yield from _left_pages(job)
 
 
 def _gone_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
@@ -123,14 +125,27 @@ def _gone_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
 
 
 def _retried_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
-    """Statements of sources that an earlier run left behind, and of those whose subjects it left as they were."""
+    """Statements of sources of which an earlier run could not make everything."""
     with job.ports.ledger.read() as session:
         paths = [row.path for row in session.work.each(job.run.id) if row.change == "retry"]
-        for at in range(0, len(paths), PAGE_ROWS):
-            part = paths[at : at + PAGE_ROWS]
-            yield [s for s in session.knowledge.statements_open(job.slug, part) if s.kind != "edge"]
+    for at in range(0, len(paths), PAGE_ROWS):
+        with job.ports.ledger.read() as session:
+            some = session.knowledge.statements_open(job.slug, paths[at : at + PAGE_ROWS])
+        yield [s for s in some if s.kind != "edge"]
+
+
+def _left_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
+    """What a run without the corpus pass has left: statements of no subject, and members whose statement is gone."""
     after = ""
-    while paths:
+    while True:
+        with job.ports.ledger.read() as session:
+            left = session.knowledge.unreduced(job.slug, job.run.id, after, PAGE_ROWS)
+        yield left
+        if len(left) < PAGE_ROWS:
+            break
+        after = left[-1].id
+    after = ""
+    while True:
         with job.ports.ledger.read() as session:
             page = session.knowledge.orphans(job.slug, job.run.id, after, PAGE_ROWS)
             held = session.knowledge.subjects_open(job.slug, sorted({m.subject for m in page}))
@@ -140,8 +155,7 @@ def _retried_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
             with job.ports.ledger.transaction("reduce.orphans") as session:
                 job.hold(session)
                 session.records.plan_removals(job.run.id, "member", [m.id for m in page])
-                left = [s.id for s in held if s.id not in of]
-                session.records.plan_removals(job.run.id, "subject", left)
+                session.records.plan_removals(job.run.id, "subject", [s.id for s in held if s.id not in of])
         if len(page) < PAGE_ROWS:
             return
         after = page[-1].id

@@ -6,10 +6,11 @@ one that the live version shows for the same membership is taken from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.artifacts import render
+from pipeline.artifacts.leg import data
 from pipeline.artifacts.making import basis, make
 from pipeline.artifacts.subjects import Subject
 from pipeline.errors import RejectedInput
@@ -37,14 +38,26 @@ class Counts:
     """Subjects whose artifact was made anew."""
 
 
+Chosen = Mapping[str, frozenset[LogicalId]]
+"""Type to the subjects that may have an artifact, for types that have more of them than the cap allows."""
+
+
 def plan(job: Job) -> Counts:
     """Plan the artifact of every subject that may need another one, and hold types to their cap."""
-    counts = Counts()
-    for ids in _touched(job):
+    counts, chosen = Counts(), _chosen(job)
+    for ids in filter(None, _touched(job)):
         job.keep_going()
-        if ids:
-            _artifacts(job, ids, counts)
-    _cap(job, counts)
+        _artifacts(job, ids, counts, chosen)
+    for (
+        type_,
+        within,
+    ) in chosen.items():  # subjects that nobody touched may have come under the cap, or lost their place
+        with job.ports.ledger.read() as session:
+            has = _having(job, session, type_)
+        moved = [*(i for i in has if i not in within), *sorted(i for i in within if i not in has)]
+        for at in range(0, len(moved), PAGE_ROWS):
+            job.keep_going()
+            _artifacts(job, moved[at : at + PAGE_ROWS], counts, chosen)
     return counts
 
 
@@ -68,7 +81,8 @@ def _touched(job: Job) -> Iterator[list[LogicalId]]:
     for at in range(0, len(retried), PAGE_ROWS):
         with job.ports.ledger.read() as session:
             statements = session.knowledge.statements_open(slug, retried[at : at + PAGE_ROWS])
-            yield sorted({m.subject for m in session.knowledge.members_wanted(slug, run, [s.id for s in statements])})
+            members = session.knowledge.members_wanted(slug, run, [s.id for s in statements])
+        yield sorted({m.subject for m in members})
     after = ""
     while True:
         with job.ports.ledger.read() as session:
@@ -88,14 +102,14 @@ def _touched(job: Job) -> Iterator[list[LogicalId]]:
             after = gone[-1].id
 
 
-def _artifacts(job: Job, ids: Sequence[LogicalId], counts: Counts, chosen: frozenset[LogicalId] | None = None) -> None:
+def _artifacts(job: Job, ids: Sequence[LogicalId], counts: Counts, chosen: Chosen) -> None:
     """Plan the artifacts of some subjects.
 
     Args:
         job: the unit.
         ids: subjects, wanted or not any more.
         counts: told what happened.
-        chosen: under a cap, those that are within it.
+        chosen: who is within the cap.
     """
     slug, run, number = job.slug, job.run.id, job.run.number
     with job.ports.ledger.read() as session:
@@ -110,7 +124,7 @@ def _artifacts(job: Job, ids: Sequence[LogicalId], counts: Counts, chosen: froze
     appeared: dict[SourcePath, None] = {}
     for id_ in ids:
         row = wanted.get(id_)
-        within = chosen is None or id_ in chosen
+        within = row is None or row.type not in chosen or id_ in chosen[row.type]
         made = (
             _one(job, Subject(row, tuple(of.get(id_, ()))), live.get(id_), opened.get(id_), counts)
             if row and within
@@ -162,7 +176,9 @@ def _one(
         with job.ports.ledger.transaction("reduce.errored") as session:
             job.hold(session)
             session.sources.note_artifacts(job.slug, job.run.id, job.run.number, path, reason)
-        old = live or opened
+        # What was said before stays, unless a source that it rests on is gone.
+        there = {s.path for s in subject.statements}
+        old = next((o for o in (live, opened) if o and {s["path"] for s in data(o)["sources"]} <= there), None)
         return replace(old, added=job.run.number, removed=OPEN) if old is not None else None
     counts.reduced += 1
     counts.screened += made is None
@@ -179,28 +195,19 @@ def _least(job: Job, type_: str) -> int:
     return config.min_doc_count if own is None else own
 
 
-def _cap(job: Job, counts: Counts) -> None:
-    """Hold types to their number of artifacts: most sources first, then most mentions."""
-    config = job.manifest.curate.artifacts
-    cap = config.max_artifacts_per_type
+def _chosen(job: Job) -> dict[str, frozenset[LogicalId]]:
+    """Who is within the cap, of the types that have more subjects: most sources first, then most mentions.
+
+    Known before anything is made, so that no model is paid for what is then left out.
+    """
+    config, out = job.manifest.curate.artifacts, {}
     for type_ in config.artifact_types:
         least = _least(job, type_.name)
         with job.ports.ledger.read() as session:
-            if session.knowledge.count_subjects(job.slug, job.run.id, type_.name, least) <= cap:
-                continue
-        chosen = _best(job, type_.name, least, cap)
-        with job.ports.ledger.read() as session:
-            has = _having(job, session, type_.name)
-        for some in ([i for i in has if i not in chosen], [i for i in chosen if i not in has]):
-            for at in range(0, len(some), PAGE_ROWS):
-                _hold(job, some[at : at + PAGE_ROWS], frozenset(chosen), counts)
-
-
-def _hold(job: Job, ids: list[LogicalId], chosen: frozenset[LogicalId], counts: Counts) -> None:
-    with job.ports.ledger.transaction("reduce.cap") as session:
-        job.hold(session)
-        session.knowledge.drop_added(job.slug, job.run.number, [i for i in ids if i not in chosen])
-    _artifacts(job, ids, counts, chosen)
+            count = session.knowledge.count_subjects(job.slug, job.run.id, type_.name, least)
+        if count > config.max_artifacts_per_type:
+            out[type_.name] = frozenset(_best(job, type_.name, least, config.max_artifacts_per_type))
+    return out
 
 
 def _best(job: Job, type_: str, least: int, cap: int) -> dict[LogicalId, None]:

@@ -42,12 +42,11 @@ SELDOM = frozenset(
         "ledger.reduce.diverged",
         "ledger.reduce.strays",
         "ledger.reduce.errored",
-        "ledger.reduce.cap",
         "ledger.spend",
     }
 )
-"""Effects of runs that retry, follow a rollback, meet a refusing model, a cap or a bill. A unit that is done again undoes
-the first five as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
+"""Effects of runs that retry, follow a rollback, meet a refusing model or a bill. A unit that is done again undoes
+the first four as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
 OTHER_FLOWS = frozenset(
     {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.add", "sources.remove"}
 )
