@@ -19,6 +19,7 @@ from pipeline.rows import ArtifactRow, StatementRow
 from pipeline.types import LogicalId
 
 SPANS_EACH = 5
+CONFLICTS_MAX = 20
 VERBATIM = "verbatim"
 """Stands for the model of what no model has written."""
 
@@ -44,7 +45,7 @@ def make(
     model = asker.model.model(asker.tier) if kind != "glossary" else VERBATIM
     value: dict[str, Any] = {"aliases": data_of(subject)["aliases"], "sources": _sources(used), "model": model}
     if kind == "row":
-        value["row"] = _upserted(used, type_)
+        value["row"], value["conflicts"] = _upserted(used, type_)
     elif kind == "document":
         value["body"] = data(used[-1])["body"]
     elif kind == "glossary":
@@ -94,12 +95,18 @@ def _sources(used: Sequence[StatementRow]) -> list[dict[str, Any]]:
     return out
 
 
-def _upserted(statements: Sequence[StatementRow], type_: ArtifactType) -> dict[str, Any]:
-    """Rows under one natural key, the later one's values over the earlier one's."""
+def _upserted(statements: Sequence[StatementRow], type_: ArtifactType) -> tuple[dict[str, Any], list[list[Any]]]:
+    """Rows under one natural key, the later one's values over the earlier one's; and the values that gave way."""
     row: dict[str, Any] = {column.name: None for column in type_.columns}
+    gave_way = []
     for statement in statements:
-        row.update({k: v for k, v in data(statement)["row"].items() if k in row and v is not None})
-    return row
+        for column, cell in data(statement)["row"].items():
+            if column not in row or cell is None:
+                continue
+            if row[column] not in (None, cell):
+                gave_way.append([column, row[column], statement.path])
+            row[column] = cell
+    return row, gave_way[:CONFLICTS_MAX]
 
 
 def _reduced(subject: Subject, used: Sequence[StatementRow], type_: ArtifactType, asker: Asker) -> Mapping[str, Any]:

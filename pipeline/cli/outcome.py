@@ -59,6 +59,7 @@ def _summary(console: Console, ports: Ports, run: RunRow, output: dict[str, Any]
         )
         console.line(f"embedded: {spent:,} tokens", indent=2)
         _artifacts(console, output)
+        _conflicts(console, run)
         with ports.ledger.read() as session:
             # What this run skipped, and everything that isn't whole at the new version, from earlier runs too.
             troubled = [(r.status, r.path, r.reason) for r in session.work.each(run.id) if r.status == "skipped"]
@@ -96,6 +97,16 @@ def _artifacts(console: Console, output: dict[str, Any]) -> None:
         console.line(f"read only in part: {cut} (see max_doc_chars, extraction_window_chars)", indent=2)
     for model, used in usage["by_model"].items():
         console.line(f"{model}: {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out", indent=2)
+
+
+def _conflicts(console: Console, run: RunRow) -> None:
+    """Rows of a table that came with different values under one natural key: the later one holds."""
+    notes = json.loads(run.notes or "{}")
+    told = notes.get("conflicts", [])
+    for text in told[:NAMED_MAX]:
+        console.line(f"two values, the later holds: {text}", indent=2)
+    if notes.get("row_conflicts", 0) > len(told[:NAMED_MAX]):
+        console.line(f"and {notes['row_conflicts'] - len(told[:NAMED_MAX])} more", indent=2)
 
 
 def _standing(console: Console, ports: Ports, slug: ContextSlug, live: int) -> None:

@@ -51,6 +51,8 @@ def reduce(job: Job) -> Outcome:
             "reduced": counts.reduced,
             "artifact_errors": counts.errors[:ERRORS_NAMED],
             "artifacts_failed": len(counts.errors),
+            "conflicts": counts.conflicts[:ERRORS_NAMED],
+            "row_conflicts": len(counts.conflicts),
             "decided": pending,
         }
         session.runs.set_notes(job.run.id, canonical_json(notes))

@@ -36,6 +36,8 @@ class Counts:
     errors: list[str] = field(default_factory=list)
     reduced: int = 0
     """Subjects whose artifact was made anew."""
+    conflicts: list[str] = field(default_factory=list)
+    """Rows that came with different values under one natural key."""
 
 
 Chosen = Mapping[str, frozenset[LogicalId]]
@@ -182,6 +184,10 @@ def _one(
         return replace(old, added=job.run.number, removed=OPEN) if old is not None else None
     counts.reduced += 1
     counts.screened += made is None
+    for column, before, path in data(made).get("conflicts", ()) if made is not None else ():
+        counts.conflicts.append(
+            f"{type_.name} {subject.row.name}: {column} was {before!r} before {path} said otherwise"
+        )
     return replace(made, added=job.run.number) if made is not None else None
 
 
