@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.artifacts import render
+from pipeline.artifacts import leg, render
 from pipeline.artifacts.leg import data
 from pipeline.artifacts.making import basis, make
 from pipeline.artifacts.subjects import Subject
@@ -166,7 +166,7 @@ def _one(
     ):
         return None
     based = basis(subject, type_, config, language(job))
-    for old in (live, opened):
+    for old in () if leg.options_of(job.run.input).get("artifacts_reset") else (live, opened):
         if old is not None and old.membership == subject.row.membership and (old.basis == based or not job.run.force):
             return replace(old, added=job.run.number, removed=OPEN)
     try:
