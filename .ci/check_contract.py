@@ -13,6 +13,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+ARTIFACTS = {
+    "enabled": True,
+    "artifact_types": [
+        {"name": "part", "kind": "topic"},
+        {"name": "summary", "kind": "summary", "scope": "document"},
+    ],
+    "edge_types": [{"name": "mentions", "from": "summary", "to": "part"}],
+}
 LAMINA = [sys.executable, "-m", "pipeline"]
 
 
@@ -39,7 +47,10 @@ def main() -> int:
             archive.writestr("good.md", "# Good\n\nbody\n")
             archive.writestr("../bad.md", "outside\n")
         (corpus / "bad.pdf").write_bytes(b"%PDF-1.4\nnot a pdf")
-        run = lamina(home, "curate", str(corpus), "--set", "embedder=static")
+        manifest = Path(folder, "manifest.json")
+        manifest.write_text(json.dumps({"curate": {"artifacts": ARTIFACTS}}), "utf-8")
+        estimate = lamina(home, "profile", str(corpus), "--manifest", str(manifest))
+        run = lamina(home, "curate", str(corpus), "--manifest", str(manifest), "--set", "embedder=static")
         runs = lamina(home, "runs", "corpus")
         shown = lamina(home, "show", runs["runs"][0]["run"])  # type: ignore[index]
         documents = [
@@ -50,6 +61,8 @@ def main() -> int:
             ("CurateInput", shown["input"]),  # type: ignore[index]
             ("CurateRunOutput", shown["output"]),  # type: ignore[index]
             ("ImportOutput", lamina(home, "import", "staged", str(pack))),
+            ("ProfileEstimateOutput", estimate),
+            ("ModelCatalog", lamina(home, "models")),
             ("ManifestTemplateCatalog", lamina(home, "manifest", "templates")),
         ]
         for name, document in documents:

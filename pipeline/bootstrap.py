@@ -201,6 +201,8 @@ def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:
 def close(ports: Ports) -> None:
     """Release what `build` and the work since then opened."""
     ports.parser.close()
+    if isinstance(ports.language, OpenAIModel):
+        ports.language.close()
     ports.close_indexes()
     ports.memo.close()
     ports.ledger.close()

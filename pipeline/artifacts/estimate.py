@@ -26,8 +26,10 @@ SPREAD = 2.0
 """Standard errors on either side of a point."""
 BAND_MAX = 2.0
 """The high end of a token band over its low end, at most."""
-FLOOR_CV = 0.15
+FLOOR_CV = 0.25
 """Replies vary by at least this much: a few that happen to be alike prove no more."""
+READERS_CV = 0.3
+"""How much two readers' shares of the same text's subjects differ from text to text, for one subject."""
 _STUDENT = (12.7, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 """95 % bounds of Student's distribution by degrees of freedom, from one on; past them `SPREAD` is near enough."""
 
@@ -46,6 +48,10 @@ class Band:
         below = math.hypot(self.value - self.lo, other.value - other.lo)
         above = math.hypot(self.hi - self.value, other.hi - other.value)
         return Band(value, value - below, value + above)
+
+    def along(self, other: Band) -> Band:
+        """The sum of two figures that err alike."""
+        return Band(self.value + other.value, self.lo + other.lo, self.hi + other.hi)
 
     def times(self, factor: float) -> Band:
         """The figure in another measure."""
@@ -89,9 +95,14 @@ def strata(sizes: Sequence[int], count: int, seed: int = SEED) -> tuple[Stratum,
     if count >= len(sizes):
         return (Stratum(tuple(sorted(order)), 1.0),) if order else ()
     draw = random.Random(seed)  # noqa: S311  # a sample, no secret
-    parts = _parts(order, sizes, min(STRATA, count))
-    found, left = [], count
-    for at, part in enumerate(parts):  # the largest documents last: what small strata don't need is theirs
+    total = sum(max(size, 1) for size in sizes)
+    # Fewer than `count`, since together they would have more than all bytes: their totals aren't left to chance.
+    certain = [i for i in order if max(sizes[i], 1) * count > total]
+    found = [Stratum(tuple(sorted(certain)), 1.0)] if certain else []
+    left = count - len(certain)
+    rest = order[: len(order) - len(certain)]
+    parts = _parts(rest, sizes, min(STRATA, left))
+    for at, part in enumerate(parts):
         take = min(len(part), max(1, left // (len(parts) - at)))
         left -= take
         chosen = tuple(sorted(draw.sample(part, take)))
@@ -199,18 +210,21 @@ def _reaches(wanted: int, mean: float) -> float:
     return max(1.0 - total, 0.0)
 
 
-def resized(guess: Distinct, known: Distinct, few: Distinct) -> Distinct:
+def resized(guess: Distinct, known: Distinct, few: Distinct, seen: int) -> Distinct:
     """A count by one reader, put in another's measure.
 
     Args:
         guess: all that was read, by the reader whose readings cost nothing.
         known: what the other one found in a part of it, extrapolated.
         few: what the first one found in that part, extrapolated.
+        seen: subjects that the other one found there: the fewer, the less they say.
     """
     ratio = guess.band.times(known.band.value / few.band.value) if few.band.value else known.band
     ends = (ratio.lo, ratio.hi, known.band.value, ratio.value)
     value = math.sqrt(max(ratio.value, 0.0) * max(known.band.value, 0.0))
-    return Distinct(Band(value, min(ends), max(ends)), known.recurrence, f"{guess.method}, calibrated")
+    error = SPREAD * READERS_CV / math.sqrt(max(seen, 1))
+    band = Band(value, min(ends) * max(1 - error, 0.0), max(ends) * (1 + error))
+    return Distinct(band, known.recurrence, f"{guess.method}, calibrated")
 
 
 # ---- how long replies are

@@ -27,6 +27,8 @@ DOCUMENTS_TELLING = 3
 """Sources that a model must have read for its own count of subjects to go before a guessed one."""
 EXTRACTIVE_TIME = (0.7, 1.6)
 """Of the time that the sample took for its share of the text."""
+CHARS_PER_TOKEN = 4
+"""Of notes, about; where their cap in characters is held against tokens."""
 NARROW, WIDE = 1.25, 2.0
 """High end over low end of a band up to which confidence is high, and medium."""
 
@@ -91,7 +93,7 @@ def output(sampled: Sampled) -> dict[str, Any]:
     n_total, n_sampled = len(sampled.sizes), len(sampled.looked)
     return {
         "state": "completed",
-        "g": _g(sampled, counts),
+        "g": _g(sampled, counts, sum(part.calls.value for part in (*readings, *reductions))),
         "density": {
             "entities_per_doc": round(sum(spoken.values()) / len(ok), 3),
             "avg_doc_chars": round(sampled.chars / n_total),
@@ -122,7 +124,8 @@ def _distinct(sampled: Sampled, type_: ArtifactType) -> Distinct:
     known = _counted(sampled, type_, own, best=True)
     if len(own) == len(sampled.sizes):
         return known
-    return estimate.resized(guess, known, _counted(sampled, type_, own, best=False))
+    seen = len(subjects_of(sampled.slug, type_, own, best=True))
+    return estimate.resized(guess, known, _counted(sampled, type_, own, best=False), seen)
 
 
 def _counted(sampled: Sampled, type_: ArtifactType, some: Sequence[Looked], *, best: bool) -> Distinct:
@@ -143,7 +146,7 @@ def _readable(sampled: Sampled) -> int:
     return sum(bool(one.documents) for one in sampled.looked)
 
 
-def _g(sampled: Sampled, counts: dict[str, Distinct]) -> dict[str, Any]:
+def _g(sampled: Sampled, counts: dict[str, Distinct], calls: float) -> dict[str, Any]:
     total = exactly(0.0)
     for each in counts.values():
         total = total.plus(each.band)
@@ -159,7 +162,7 @@ def _g(sampled: Sampled, counts: dict[str, Distinct]) -> dict[str, Any]:
         "method": largest.method,
         "recurrence": round(max((d.recurrence for d in corpus), default=0.0), 4),
         "confidence": "medium" if whole and sure == "high" and not (sampled.free or _answers(sampled)) else sure,
-        "note": _note(sampled),
+        "note": _note(sampled, calls),
     }
 
 
@@ -168,7 +171,7 @@ def _answers(sampled: Sampled) -> int:
     return sum(bool(c.had) for c in calls)
 
 
-def _note(sampled: Sampled) -> str:
+def _note(sampled: Sampled, calls: float) -> str:
     unread, settled = len(sampled.looked) - _readable(sampled), len(sampled.settled)
     said = ["Subjects are counted by the extractive reading, which knows names only; a language model may find others."]
     if sampled.free:
@@ -180,6 +183,8 @@ def _note(sampled: Sampled) -> str:
             "No answer is known: that a document's text comes to a quarter to a half of max_tokens, a subject's to 15 to "
             "30 %, and lists to 0.62 to 1.24 times the extractive model's are assumptions. --calibrate N replaces them."
         )
+    if not sampled.free:
+        said.append(f"About {calls:,.0f} calls would be made.")
     if unread:
         said.append(f"{unread} of {len(sampled.looked)} sources sampled hold no text that can be read.")
     if settled:
@@ -265,25 +270,42 @@ def _reduction(sampled: Sampled, counts: dict[str, Distinct]) -> list[_Part]:
         if not reduced.calls:
             continue
         number = len(reduced.calls)
-        # Subjects that are known whole are looked up by their own request; elsewhere a held answer is one in so many.
         owed = sum(c.bought or not c.had for c in reduced.calls) / number
-        paid = sum(c.bought for c in reduced.calls) if growth <= 1 else 0
+        # Where other documents may still speak of a subject, its request will be another, and its answer is bought again.
+        final = growth <= 1 and all(one.known for one in sampled.looked if one.documents)
+        paid = sum(c.bought for c in reduced.calls) if final else 0
         calls = counts[name].band.times(reduced.share * owed)
         if not (sampled.free or _told(sampled)):
             calls = Band(calls.value, calls.lo * ASSUMED_SUBJECTS.lo, calls.hi * ASSUMED_SUBJECTS.hi)
         calls = _less(calls, float(paid))
-        fixed = sum(c.prompt - c.notes for c in reduced.calls) / number
-        notes = sum(c.notes for c in reduced.calls) / number * growth * number / max(counts[name].band.value, number)
-        most = sum(c.notes for c in reduced.calls) / max(sum(bool(c.notes) for c in reduced.calls), 1)
-        notes = min(max(notes, min(most, notes * 2)), sampled.config.mention_context_chars / 4)
-        prompt = (fixed + notes) * sampled.prompt_ratio
+        fixed = sum(c.prompt - c.notes for c in reduced.calls) / number * sampled.prompt_ratio
+        # More documents say more of the same subjects, as far as subjects don't grow in number with them.
+        denser = max(growth * reduced.found / max(counts[name].band.value, 1.0), 1.0)
+        notes = sum(c.notes for c in reduced.calls) / number
+        most = max(sampled.config.mention_context_chars / CHARS_PER_TOKEN, notes)
+        noted = _shorter(sampled, lengths).times(notes * denser)
+        noted = Band(*(min(n, most) * sampled.prompt_ratio for n in (noted.value, noted.lo, noted.hi)))
+        prompt = fixed + noted.value
         known = lengths[reduced.calls[0].kind]
         guess = sum(c.guess for c in reduced.calls) / number
         reply = estimate.replies(known, calls.value, calls.value * guess)
         per = prompt + (reply.value / calls.value if calls.value else 0.0)
         swing = Band(0.0, (calls.lo - calls.value) * per, (calls.hi - calls.value) * per)
-        out.append(_Part(calls, calls.value * prompt, reply, exactly(calls.value * prompt).plus(reply).plus(swing)))
+        given = noted.times(calls.value).plus(exactly(calls.value * fixed))
+        out.append(_Part(calls, given.value, reply, given.plus(reply).plus(swing)))
     return out
+
+
+def _shorter(sampled: Sampled, lengths: dict[tuple[str, str], Length]) -> Band:
+    """What a model's notes come to against those of the sample, which are extractive where the model hasn't answered."""
+    calls = [c for one in sampled.looked for c in one.calls if c.kind[0] == "mentions"]
+    guessed = sum(c.guess for c in calls if not c.had)
+    if not guessed:
+        return exactly(1.0)
+    known = lengths["mentions", ""]
+    ratio = known.ratio if known.by_guess else known.ratio.times(len(calls) / sum(c.guess for c in calls))
+    share = guessed / sum(c.guess for c in calls)
+    return ratio.times(1 / (share + (1 - share) * ratio.value))
 
 
 def _told(sampled: Sampled) -> bool:
@@ -301,10 +323,11 @@ def _tier(sampled: Sampled, tier: str, readings: Sequence[_Part], reductions: Se
         nothing = {"point": 0, "lo": 0, "hi": 0, "input": 0, "output": 0}
         return {"tokens": nothing, "time_s": {"lo": math.floor(low), "hi": math.ceil(high)}}
     total, given, written = exactly(0.0), 0.0, 0.0
+    answered = _answers(sampled) > 0  # without answers all rests on one assumption: a terse model is terse throughout
     times = [0.0, 0.0]
     for parts, at_once in ((readings, sampled.at_once), (reductions, 1)):
         for part in parts:
-            total = total.plus(part.total)
+            total = total.plus(part.total) if answered else total.along(part.total)
             given, written = given + part.prompt, written + part.reply.value
             # Documents are read several at a time, subjects are written about one after the other.
             spans = estimate.seconds(estimate.PACES[tier], part.calls.value, part.prompt, part.reply, at_once)

@@ -77,7 +77,8 @@ class Looked:
     @property
     def known(self) -> bool:
         """Whether the model itself has said which subjects there are."""
-        return self.settled or all(c.had for c in self.calls if c.kind[0] == "mentions")
+        asked = [c for c in self.calls if c.kind[0] == "mentions"]
+        return self.settled or (bool(asked) and all(c.had for c in asked))
 
 
 @dataclass(slots=True)
@@ -85,6 +86,8 @@ class Reduced:
     """What would be asked about the subjects of one type."""
 
     calls: list[Call] = field(default_factory=list)
+    found: int = 0
+    """Subjects of the sample."""
     share: float = 1.0
     """Of the sample's subjects, those that would be asked about: of the others every document stays as it is."""
 
@@ -204,7 +207,7 @@ class Trial:
         calls = self._calls()
         for call in calls:
             self._take(call)
-        return Reduced(calls, share)
+        return Reduced(calls, len(found), share)
 
 
 def subjects_of(slug: ContextSlug, type_: ArtifactType, looked: Sequence[Looked], *, best: bool) -> tuple[Subject, ...]:

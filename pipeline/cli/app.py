@@ -25,6 +25,7 @@ from pipeline.cli import (
     looking,
     manifest,
     merging,
+    profiling,
     staged,
     versioning,
 )
@@ -36,6 +37,7 @@ REFUSED, UNFINISHED, INTERRUPTED = 2, 3, 130
 
 COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("curate", curating.curate, "lamina curate ./handbook --set embedder=static"),
+    ("profile", profiling.profile, "lamina profile ./handbook --manifest lamina.yaml"),
     ("query", asking.query, 'lamina query handbook "how do I reset a password" -k 5'),
     ("contexts", looking.contexts, "lamina contexts"),
     ("runs", looking.runs, "lamina runs handbook"),

@@ -29,7 +29,6 @@ def test_namesakes_stay_apart_and_spellings_come_together(lamina: Any, split: st
         found = score(ports.ledger, ContextSlug("aliases"), "subject", split)
     finally:
         bootstrap.close(ports)
-    print(found)
     assert found.gold > 1800
-    assert found.precision >= 0.98
-    assert found.recall_of_all >= 0.85
+    assert found.precision >= 0.98, found
+    assert found.recall_of_all >= 0.85, found
