@@ -22,6 +22,8 @@ class Mention:
     aliases: tuple[str, ...] = ()
     company: frozenset[str] = frozenset()
     """Buckets of the other names in its document."""
+    text: str = ""
+    """What it says, for a judge to read."""
 
 
 @dataclass(frozen=True, slots=True)

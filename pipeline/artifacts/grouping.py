@@ -15,13 +15,13 @@ by a J. in between. What people decided goes before everything.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from pipeline.artifacts import names
 from pipeline.artifacts.clusters import Cluster, Mention, Merge, Merger
+from pipeline.artifacts.groups import Decisions, Group, keyed
 from pipeline.artifacts.links import Link, bucket, has_initial, link, titled
 
 EXPECTED = 4.0
@@ -35,43 +35,34 @@ OBSERVED_SHARE = 0.2
 AGREE_NAMES = 2
 """Names in common that make two documents agree, or a third of the smaller company where it is small."""
 AGREE_SHARE = 1 / 3
+JUDGED_MAX = 20
+"""Questions to a judge about names that meet each other."""
+JUDGED_NOTES = 5
 SCANNED = 64
 TRIED = 8
 """Earlier documents beside the same name that one is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """What people decided about one type's names, as normalised names."""
-
-    pinned: tuple[tuple[str, str], ...] = ()
-    forbidden: tuple[tuple[str, str], ...] = ()
-    split: tuple[tuple[str, frozenset[str]], ...] = ()
-    """Name, and the sources in which it means something of its own."""
+Judge = Callable[[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]], str | None]
+"""Reads name and notes of two groups of mentions; why they are one thing, or None where they aren't or nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One subject."""
-
-    key: str
-    """Stable: of the least spelling in normal form; namesakes after the first carry their first source."""
-    name: str
-    aliases: tuple[str, ...]
-    mentions: tuple[Mention, ...]
-    merges: tuple[Merge, ...]
-
-    @property
-    def documents(self) -> int:
-        """Sources that speak of it."""
-        return len({m.path for m in self.mentions})
+def nobody(_left: tuple[str, tuple[str, ...]], _right: tuple[str, tuple[str, ...]]) -> str | None:
+    """The judge where there is none."""
+    return None
 
 
-def group(mentions: Iterable[Mention], decisions: Decisions = Decisions()) -> tuple[Group, ...]:
-    """Subjects of the mentions of one type, by key."""
+def group(mentions: Iterable[Mention], decisions: Decisions = Decisions(), judge: Judge = nobody) -> tuple[Group, ...]:
+    """Subjects of the mentions of one type, by key.
+
+    Args:
+        mentions: all that share spellings with each other, and any others.
+        decisions: of people.
+        judge: asked about weak links that no company confirms, `JUDGED_MAX` times for names that meet at most.
+    """
     ordered = sorted(mentions, key=lambda m: (m.path, m.seq, m.id))
-    found = [g for part in _linked_parts(ordered, decisions) for g in _Grouping(part, decisions).groups()]
-    return tuple(sorted(_keyed(found), key=lambda g: g.key))
+    found = [g for part in _linked_parts(ordered, decisions) for g in _Grouping(part, decisions).groups(judge)]
+    return tuple(sorted(keyed(found), key=lambda g: g.key))
 
 
 def _linked_parts(ordered: Sequence[Mention], decisions: Decisions) -> list[list[Mention]]:
@@ -135,11 +126,12 @@ class _Grouping:
         self._own = frozenset(everything) | {b for pair in self._defined for b in pair}
         self._links = self._link_all(everything)
 
-    def groups(self) -> list[Cluster]:
+    def groups(self, judge: Judge) -> list[Cluster]:
         """Clusters in which no two belong together any more."""
         clusters = self._start()
         clusters = self._agreeing(clusters)
         clusters = self._defaults(clusters)
+        clusters = self._judged(clusters, judge)
         return self._pinned(clusters)
 
     # ---- links
@@ -304,6 +296,33 @@ class _Grouping:
     def _spellings(self, cluster: Cluster) -> set[str]:
         return {m.name for m in cluster.mentions}
 
+    def _judged(self, clusters: list[Cluster], judge: Judge) -> list[Cluster]:
+        """Ask about weak links, the largest clusters first; a bounded number of times, whatever the corpus holds."""
+        if judge is nobody:
+            return clusters
+        order = sorted(clusters, key=lambda c: (-len(c.mentions), c.mentions[0].path, c.mentions[0].seq))
+        merger, asked = Merger(order, self.conflict), 0
+        for i, j in combinations(range(len(order)), 2):
+            if asked == JUDGED_MAX:
+                break
+            a, b = merger.at(i), merger.at(j)
+            made = self._weakest(a, b)
+            if a is b or made is None or self.conflict(a, b, False) or self._apart(a, b):
+                continue
+            asked += 1
+            why = judge(_read_of(a), _read_of(b))
+            if why is not None:
+                merger.join(i, j, Merge(made[0], made[1], made[2].rule, f"judged: {why}"))
+        return merger.clusters()
+
+    def _weakest(self, a: Cluster, b: Cluster) -> tuple[str, str, Link] | None:
+        for left in sorted(a.buckets):
+            for right in sorted(b.buckets):
+                made = self._linked(left, right)
+                if made is not None and left != right:
+                    return left, right, made
+        return None
+
     def _pinned(self, clusters: list[Cluster]) -> list[Cluster]:
         merger = Merger(clusters, self.conflict)
         for left, right in self._decisions.pinned:
@@ -361,38 +380,11 @@ def _density(documents: Sequence[frozenset[str]]) -> float:
     return sum(agree(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
 
 
+def _read_of(cluster: Cluster) -> tuple[str, tuple[str, ...]]:
+    """What a judge reads of a cluster: its name and some of what is said of it."""
+    notes = dict.fromkeys(m.text for m in cluster.mentions if m.text)
+    return cluster.mentions[0].name, tuple(notes)[:JUDGED_NOTES]
+
+
 def _spells(cluster: Cluster, normal: str) -> bool:
     return any(names.normal(s) == normal for m in cluster.mentions for s in (m.name, *m.aliases))
-
-
-def _keyed(clusters: Sequence[Cluster]) -> list[Group]:
-    """Groups with names and keys.
-
-    The key is the canonical name's normal form; of namesakes the one whose first source comes first has it plain, the
-    others with their first source.
-    """
-    named = []
-    for cluster in clusters:
-        members = tuple(sorted(cluster.mentions, key=lambda m: (m.path, m.seq, m.id)))
-        spelled = Counter(m.name for m in members)
-        name = min(spelled, key=lambda s: (-spelled[s], -len(names.core(s)), s.isupper(), s))
-        others = tuple(sorted({s for m in members for s in (m.name, *m.aliases)} - {name}))
-        named.append((" ".join(names.core(name)), name, others, members, cluster))
-    named.sort(key=lambda item: (item[0], item[3][0].path, item[3][0].seq))
-    out, seen = [], set[str]()
-    for plain, name, aliases, ordered, cluster in named:
-        key = plain if plain not in seen else f"{plain} ({ordered[0].path}#{ordered[0].seq})"
-        seen.add(plain)
-        merges = sorted(set(cluster.merges), key=lambda m: (m.left, m.right, m.rule, m.evidence))
-        out.append(Group(key, name, aliases, ordered, tuple(merges)))
-    return out
-
-
-def decisions_of(rows: Mapping[str, Iterable[tuple[str, str, frozenset[str]]]]) -> Decisions:
-    """Decisions by kind as grouping takes them; names in any spelling."""
-    normal = names.normal
-    return Decisions(
-        tuple((normal(a), normal(b)) for a, b, _ in rows.get("pin", ())),
-        tuple((normal(a), normal(b)) for a, b, _ in rows.get("forbid", ())),
-        tuple((normal(a), paths) for a, _, paths in rows.get("split", ())),
-    )

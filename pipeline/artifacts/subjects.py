@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from pipeline.artifacts import names
 from pipeline.artifacts.clusters import Mention
-from pipeline.artifacts.grouping import Decisions, group
+from pipeline.artifacts.grouping import Judge, group, nobody
+from pipeline.artifacts.groups import Decisions
 from pipeline.artifacts.leg import data
 from pipeline.fingerprint import artifact_logical_id, canonical_json, fingerprint
 from pipeline.rows import StatementRow, SubjectRow
@@ -34,7 +35,12 @@ class Subject:
 
 
 def subjects(
-    context: ContextSlug, type_: str, statements: Sequence[StatementRow], decisions: Decisions, added: int
+    context: ContextSlug,
+    type_: str,
+    statements: Sequence[StatementRow],
+    decisions: Decisions,
+    added: int,
+    judge: Judge = nobody,
 ) -> tuple[Subject, ...]:
     """The subjects of some statements of one type.
 
@@ -44,13 +50,14 @@ def subjects(
         statements: every wanted statement under each of some linked names.
         decisions: what people decided about the type's names.
         added: the version that the rows would be added in.
+        judge: see `grouping.group`.
     """
     by_kind: dict[str, list[StatementRow]] = defaultdict(list)
     for statement in sorted(statements, key=lambda s: (s.path, s.seq, s.id)):
         by_kind[statement.kind].append(statement)
     found: list[Subject] = []
     if by_kind["mention"]:
-        found += _mentioned(context, type_, by_kind["mention"], decisions, added)
+        found += _mentioned(context, type_, by_kind["mention"], decisions, added, judge)
     for kind in ("document", "row", "glossary"):
         together: dict[str, list[StatementRow]] = defaultdict(list)
         for statement in by_kind[kind]:
@@ -80,10 +87,15 @@ def _named(held: Sequence[StatementRow]) -> tuple[str, list[str]]:
 
 
 def _mentioned(
-    context: ContextSlug, type_: str, statements: Sequence[StatementRow], decisions: Decisions, added: int
+    context: ContextSlug,
+    type_: str,
+    statements: Sequence[StatementRow],
+    decisions: Decisions,
+    added: int,
+    judge: Judge,
 ) -> Iterable[Subject]:
     by_id = {s.id: s for s in statements}
-    for found in group(map(mention, statements), decisions):
+    for found in group(map(mention, statements), decisions, judge):
         held = [by_id[m.id] for m in found.mentions]
         merges = [[m.left, m.right, m.rule, m.evidence] for m in found.merges][:MERGES_MAX]
         spelled = {names.normal(s) for m in found.mentions for s in (m.name, *m.aliases)}
@@ -95,7 +107,13 @@ def mention(statement: StatementRow) -> Mention:
     """What grouping looks at of a statement."""
     held = data(statement)
     return Mention(
-        statement.id, statement.path, statement.seq, statement.name, tuple(held["aliases"]), frozenset(held["company"])
+        statement.id,
+        statement.path,
+        statement.seq,
+        statement.name,
+        tuple(held["aliases"]),
+        frozenset(held["company"]),
+        held["text"],
     )
 
 

@@ -15,7 +15,7 @@ from manifests.model import ArtifactsConfig, ArtifactType
 from pipeline.artifacts import extractive
 from pipeline.artifacts.asking import Asker
 from pipeline.artifacts.estimate import SEED
-from pipeline.artifacts.grouping import Decisions
+from pipeline.artifacts.groups import Decisions
 from pipeline.artifacts.making import make
 from pipeline.artifacts.statements import extract
 from pipeline.artifacts.subjects import Subject, subjects

@@ -13,11 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.artifacts import grouping, leg, names
+from pipeline.artifacts.groups import Decisions, decisions_of
+from pipeline.artifacts.statements import type_spec
 from pipeline.artifacts.subjects import subjects
+from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json
 from pipeline.ledger import Session
+from pipeline.models import SameTask
 from pipeline.rows import DecisionRow, MemberRow, StatementRow, SubjectRow
 from pipeline.stages import reduced_artifacts, reduced_edges, reduced_files
+from pipeline.stages.extract import asker
 from pipeline.stages.job import Job, Outcome
 
 PAGE_ROWS = 500
@@ -38,7 +43,7 @@ def reduce(job: Job) -> Outcome:
     planned = _Planned(job)
     for type_, kind, some in _dirty(job, decisions):
         job.keep_going()
-        _regroup(planned, type_, kind, some, held.get(type_, grouping.Decisions()))
+        _regroup(planned, type_, kind, some, held.get(type_, Decisions()))
     planned.flush()
     counts = reduced_artifacts.plan(job)
     reduced_edges.plan(job)
@@ -60,14 +65,14 @@ def reduce(job: Job) -> Outcome:
     return Outcome(write, size=max(counts.reduced, 1), pages=pages)
 
 
-def _by_type(rows: Sequence[DecisionRow]) -> dict[str, grouping.Decisions]:
+def _by_type(rows: Sequence[DecisionRow]) -> dict[str, Decisions]:
     """Decisions that hold, by type."""
     sorted_: dict[str, dict[str, list[tuple[str, str, frozenset[str]]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if not row.withdrawn:
             paths = frozenset(json.loads(row.right)) if row.kind == "split" else frozenset[str]()
             sorted_[row.type][row.kind].append((row.left, row.right, paths))
-    return {type_: grouping.decisions_of(kinds) for type_, kinds in sorted_.items()}
+    return {type_: decisions_of(kinds) for type_, kinds in sorted_.items()}
 
 
 # ---- which names
@@ -221,7 +226,7 @@ class _Planned:
         self.rows, self.gone, self.left, self.visited = [], [], [], {}
 
 
-def _regroup(planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions) -> None:
+def _regroup(planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: Decisions) -> None:
     """Plan the subjects of some names and of all that are linked with them."""
     where = f"{kind} {type_}"
     todo = planned.unvisited(where, some)
@@ -239,7 +244,7 @@ def _regroup(planned: _Planned, type_: str, kind: str, some: Sequence[str], deci
             left.pop(name, None)
 
 
-def _linked(job: Job, type_: str, name: str, decisions: grouping.Decisions) -> tuple[str, ...]:
+def _linked(job: Job, type_: str, name: str, decisions: Decisions) -> tuple[str, ...]:
     """The names that share spellings with one, directly or through others, and those that people pinned to them."""
     found = {name}
     frontier = {name}
@@ -255,9 +260,7 @@ def _linked(job: Job, type_: str, name: str, decisions: grouping.Decisions) -> t
     return tuple(sorted(found))
 
 
-def _plan_subjects(
-    planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: grouping.Decisions
-) -> None:
+def _plan_subjects(planned: _Planned, type_: str, kind: str, some: Sequence[str], decisions: Decisions) -> None:
     job = planned.job
     slug, run, number = job.slug, job.run.id, job.run.number
     with job.ports.ledger.read() as session:
@@ -267,8 +270,9 @@ def _plan_subjects(
         old = {m.id: m for m in know.members_open(slug, [s.id for s in opened])}
         before = sorted({m.subject for m in old.values()})
         old.update({m.id: m for m in know.members_of(slug, before)})
-        made = subjects(slug, type_, wanted, decisions, number)
-        held = {s.id: s for s in know.subjects_open(slug, sorted({*before, *(s.row.id for s in made)}))}
+    made = subjects(slug, type_, wanted, decisions, number, _judge(job, type_))
+    with job.ports.ledger.read() as session:
+        held = {s.id: s for s in session.knowledge.subjects_open(slug, sorted({*before, *(s.row.id for s in made)}))}
     fresh = [s.row for s in made if s.row.id not in held or _says(held[s.row.id]) != _says(s.row)]
     gone = [
         id_ for id_ in held if id_ in {s.id for s in fresh} or (id_ in before and id_ not in {s.row.id for s in made})
@@ -280,6 +284,26 @@ def _plan_subjects(
     planned.rows += [*fresh, *members]
     planned.gone += [id_ for id_ in gone if held[id_].added < number]
     planned.left += moved
+
+
+def _judge(job: Job, name: str) -> grouping.Judge:
+    """The language model as the judge of doubtful pairs; nobody where the model only looks at words, as grouping does."""
+    type_ = next((t for t in job.manifest.curate.artifacts.artifact_types if t.name == name), None)
+    if type_ is None or job.ports.language is None or job.ports.language.deterministic:
+        return grouping.nobody
+    model, spec = asker(job), type_spec(type_)
+
+    def judge(left: tuple[str, tuple[str, ...]], right: tuple[str, tuple[str, ...]]) -> str | None:
+        try:
+            value = model.ask(SameTask(spec, *left, *right)).value
+        except RejectedInput:
+            return None  # who can't tell leaves them apart
+        return (value["reason"] or "the notes fit one thing")[:REASON_CHARS_MAX] if value["same"] else None
+
+    return judge
+
+
+REASON_CHARS_MAX = 200
 
 
 def _says(row: SubjectRow) -> tuple[object, ...]:

@@ -281,3 +281,31 @@ def test_a_cap_on_spending_stops_before_the_call_that_would_pass_it(serve: Any) 
     assert output(ended)["status"] == "completed"
     assert len(d.server.bodies) == 8  # four texts and four subjects, each once
     assert output(ended)["usage"]["prompt_tokens"] == 8 * 30
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_model_judges_what_neither_spelling_nor_company_decides(serve: Any, same: bool) -> None:
+    """J. Alder and John Alder, in documents that name nothing else: asked once, kept with the reason."""
+
+    def script(body: Any) -> Reply:
+        text = body["messages"][1]["content"]
+        if text.startswith("Are these two"):
+            return completion(json.dumps({"same": same, "reason": "both keep bees"}))
+        if text_in(body).startswith("[1]"):
+            return honest(body)
+        name = text_in(body).split(" keeps")[0]
+        mention = {"type": "thing", "name": name, "aliases": [], "mention": text_in(body), "quote": name}
+        return completion(json.dumps({"mentions": [mention]}))
+
+    d = serve(script)
+    d.put("a.md", "John Alder keeps bees.")
+    d.put("b.md", "J. Alder keeps bees in the north.")
+    d.curate()
+    judged = [b for b in d.server.bodies if b["messages"][1]["content"].startswith("Are these two")]
+    assert len(judged) == 1
+    with d.world.ledger.read() as session:
+        found = session.knowledge.page_subjects(SLUG, 1, "", 10)
+    assert len(found) == (1 if same else 2)
+    assert any("both keep bees" in s.data for s in found) is same
+    d.curate(force=True)
+    assert len([b for b in d.server.bodies if b["messages"][1]["content"].startswith("Are these two")]) == 1
