@@ -38,9 +38,35 @@ def curation_state(session: Session, context: ContextRow) -> Json:
         },
         "redispatch_count": context.redispatch_count,
         "artifact_reclaim": [],
-        "source_pointers": {},
-        "source_glossary": {},
+        **_cursors(session, context),
     }
+
+
+def _cursors(session: Session, context: ContextRow) -> Json:
+    """What an unfinished run has extracted so far, by source; empty where every curate ran to its end."""
+    pointers: dict[str, list[Json]] = {}
+    glossary: dict[str, list[tuple[int, Json]]] = {}
+    run = session.runs.active(context.slug)
+    after = ""
+    while run is not None and run.number:
+        page = session.knowledge.moved(context.slug, run.id, run.number, after, PAGE_ROWS)
+        for row in page:
+            if row.added != run.number:
+                continue
+            told = json.loads(row.data)
+            if row.kind == "mention":
+                entry = {"type": row.type, "name": row.name, "mention": told["text"], "seq": row.seq}
+                pointers.setdefault(row.path, []).append(entry)
+            elif row.kind == "glossary":
+                entry = {"type": row.type, "name": row.name, "clause": told["text"]}
+                glossary.setdefault(row.path, []).append((row.seq, entry))
+        if len(page) < PAGE_ROWS:
+            break
+        after = page[-1].id
+    for entries in pointers.values():
+        entries.sort(key=lambda entry: entry["seq"])
+    terms = {path: [entry for _, entry in sorted(held, key=lambda item: item[0])] for path, held in glossary.items()}
+    return {"source_pointers": pointers, "source_glossary": terms}
 
 
 def _edges(session: Session, context: ContextRow) -> Json:

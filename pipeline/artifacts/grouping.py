@@ -21,7 +21,7 @@ from itertools import combinations
 
 from pipeline.artifacts import names
 from pipeline.artifacts.clusters import Cluster, Mention, Merge, Merger
-from pipeline.artifacts.groups import Decisions, Group, keyed
+from pipeline.artifacts.groups import UNDECIDED, Decisions, Group, keyed
 from pipeline.artifacts.links import Link, bucket, has_initial, link, titled
 
 EXPECTED = 4.0
@@ -52,7 +52,7 @@ def nobody(_left: tuple[str, tuple[str, ...]], _right: tuple[str, tuple[str, ...
     return None
 
 
-def group(mentions: Iterable[Mention], decisions: Decisions = Decisions(), judge: Judge = nobody) -> tuple[Group, ...]:
+def group(mentions: Iterable[Mention], decisions: Decisions = UNDECIDED, judge: Judge = nobody) -> tuple[Group, ...]:
     """Subjects of the mentions of one type, by key.
 
     Args:

@@ -20,6 +20,10 @@ class Decisions:
     """Name, and the sources in which it means something of its own."""
 
 
+UNDECIDED = Decisions()
+"""Nobody has decided anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """One subject."""

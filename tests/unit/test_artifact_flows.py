@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from knowledge_facts import ARTIFACTS, knowledge, nothing_of
-from world import SLUG, World
+from world import SLUG, World, start, step, step_until
 
 from manifests import Manifest, manifest_from
+from pipeline import publish
 from pipeline.adapters.model_extractive import ExtractiveModel
+from pipeline.contract_state import curation_state
 from pipeline.errors import RejectedInput
 from pipeline.models import DocumentTask, MentionsTask, ModelReply, ModelRequest, ReduceTask
 from pipeline.rows import RunRow
@@ -196,3 +198,35 @@ def test_a_leg_that_is_switched_off_goes_with_force(world: World) -> None:
     assert not any(value for name, value in held.items() if name != "counts")
     run(world, BOTH, force=True)
     assert set(things(world)) == {"pump", "tank"}
+
+
+def test_the_state_tells_what_an_unfinished_run_has_found(world: World) -> None:
+    """`source_pointers` and `source_glossary` while a run is cut short; empty once it has ended."""
+    world.put("a.md", "pump", "terms")
+    terms = {"name": "term", "kind": "glossary", "sections": ["terms"]}
+    wanted = manifest(artifact_types=[*ARTIFACTS["artifact_types"], terms])
+    world.files["b.md"] = b"# Terms\n\n- Gate: opens the field.\n- Latch: holds the gate.\n"  # type: ignore[index]
+    started = start(world, manifest=wanted)
+    assert step_until(world, started, "extract")
+
+    def state() -> dict[str, Any]:
+        with world.ledger.read() as session:
+            return curation_state(session, publish.require_context(session, SLUG))
+
+    held = state()
+    assert [entry["name"] for entry in held["source_pointers"]["a.md"]] == ["pump", "terms"]
+    assert held["source_glossary"]["b.md"] == [
+        {"type": "term", "name": "Gate", "clause": "opens the field."},
+        {"type": "term", "name": "Latch", "clause": "holds the gate."},
+    ]
+    while step(world, started) is not None:
+        pass
+    assert (state()["source_pointers"], state()["source_glossary"]) == ({}, {})
+    live = world.live()
+    with world.ledger.read() as session:
+        page = session.knowledge.page_artifacts(SLUG, live, ("", "", ""), 1000)
+    assert {a.name: json.loads(a.data)["body"] for a in page if a.type == "term"} == {
+        "Gate": "> opens the field. [1]", "Latch": "> holds the gate. [1]",
+    }  # fmt: skip
+    types = {t.name for r in model(world).asked if isinstance(r.task, MentionsTask) for t in r.task.types}
+    assert types == {"thing"}  # a glossary asks nobody
