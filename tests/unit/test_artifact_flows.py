@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from knowledge_facts import ARTIFACTS, knowledge, nothing_of
-from world import SLUG, World, start, step, step_until
+from world import SLUG, World, start, step_until
 
 from manifests import Manifest, manifest_from
 from pipeline import publish
@@ -219,8 +219,7 @@ def test_the_state_tells_what_an_unfinished_run_has_found(world: World) -> None:
         {"type": "term", "name": "Gate", "clause": "opens the field."},
         {"type": "term", "name": "Latch", "clause": "holds the gate."},
     ]
-    while step(world, started) is not None:
-        pass
+    assert step_until(world, started, "reclaim")
     assert (state()["source_pointers"], state()["source_glossary"]) == ({}, {})
     live = world.live()
     with world.ledger.read() as session:
