@@ -64,6 +64,7 @@ class Estimator:
     """Turns successive looks at one curate into `Progress`; remembers what each stage has cost so far."""
 
     shapes: Sequence[StageShape]
+    """The stages of the run looked at, in their order; set anew when another kind of run follows."""
     began: float
     """When the work began, in seconds; the first look comes a little later."""
     run: str = ""

@@ -251,28 +251,27 @@ def _same_folder(root: str, folder: str) -> bool:
 
 def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progress | None]:
     """What the console calls to see how far the context's run has got."""
-    from pipeline.curate import ACTIVE_STAGES  # noqa: PLC0415  # as above
+    from pipeline.curate import stages_of  # noqa: PLC0415  # as above
 
-    estimator = Estimator(
-        [StageShape(stage.name, stage.scope == "batch", stage.measure) for stage in ACTIVE_STAGES], ports.clock.now()
-    )
-    names = [stage.name for stage in ACTIVE_STAGES]
+    estimator = Estimator((), ports.clock.now())
     shown: list[RunId] = []
 
     def look() -> Progress | None:
         with ports.ledger.read() as session:
             run = session.runs.active(slug) or next(iter(session.runs.list(slug, 1)), None)
-            found = run.id if run is not None and run.owner == ports.owner else None
+            found = run if run is not None and run.owner == ports.owner else None
             # A run that has ended since the last look is looked at once more, so that its end is told, too.
-            looked = shown[0] if shown else found
-            summary = session.units.summary(looked) if looked else ()
+            looked = session.runs.get(shown[0]) if shown else found
+            summary = session.units.summary(looked.id) if looked else ()
         if found is not None:
-            shown[:] = [found]
+            shown[:] = [found.id]
         if looked is None:
             return None
-        done = {name: meter.done.get(name, 0) for name in names}
-        doing = {name: meter.doing.get(name, 0) for name in names}
-        return estimator.look(looked, summary, done, doing, ports.clock.now())
+        stages = stages_of(looked)
+        estimator.shapes = tuple(StageShape(stage.name, stage.scope == "batch", stage.measure) for stage in stages)
+        done = {stage.name: meter.done.get(stage.name, 0) for stage in stages}
+        doing = {stage.name: meter.doing.get(stage.name, 0) for stage in stages}
+        return estimator.look(looked.id, summary, done, doing, ports.clock.now())
 
     return look
 

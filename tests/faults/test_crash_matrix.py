@@ -25,7 +25,7 @@ ONCE = (
     "ledger.claim", "ledger.inventory.begin", "ledger.inventory.rows", "ledger.inventory", "ledger.verify", "ledger.flip",
     "ledger.sweep", "objects.delete_many", "view.begin", "view.end", "ledger.run.release", "ledger.reduce.begin",
     "ledger.reduce.subjects", "ledger.reduce.artifacts", "ledger.reduce.edges", "ledger.reduce.links",
-    "ledger.reduce.files", "ledger.reduce",
+    "ledger.reduce.files", "ledger.reduce", "ledger.reduce.orphans",
 )  # fmt: skip
 TWICE = (
     "ledger.unit.claim", "ledger.parse", "ledger.chunk", "ledger.screen", "ledger.embed_dense", "ledger.embed_sparse",
@@ -38,17 +38,27 @@ TROUBLE = ("ledger.heartbeat", "ledger.unit.release")
 """Effects of a run that takes long, and of one whose model refuses once."""
 SELDOM = frozenset(
     {
-        "ledger.reduce.orphans",
         "ledger.reduce.diverged",
         "ledger.reduce.strays",
         "ledger.reduce.errored",
         "ledger.spend",
     }
 )
-"""Effects of runs that retry, follow a rollback, meet a refusing model or a bill. A unit that is done again undoes
-the first four as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
+"""Effects of runs that follow a rollback, meet a refusing model or a bill. A unit that is done again undoes
+the first three as it undoes the others, by `reduce.begin`; tests of their own come upon each."""
 OTHER_FLOWS = frozenset(
-    {"cancel", "rollback", "context.open", "context.delete", "pin", "unpin", "sources.add", "sources.remove"}
+    {
+        "merges.decide",
+        "merges.withdraw",
+        "cancel",
+        "rollback",
+        "context.open",
+        "context.delete",
+        "pin",
+        "unpin",
+        "sources.add",
+        "sources.remove",
+    }
 )
 """Write blocks of flows that are one block each, or that are no runs."""
 
