@@ -51,6 +51,8 @@ class MentionsTask:
     types: tuple[TypeSpec, ...]
     edges: tuple[EdgeSpec, ...]
     mention_chars: int
+    header: str = ""
+    """The header of the table in whose rows the text begins; empty elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class DocumentTask:
     title: str
     text: str
     type: TypeSpec
+    header: str = ""
+    """The header of the table in whose rows the text begins; empty elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,6 +12,10 @@ from typing import Any
 from pipeline.artifacts import names
 from pipeline.models import DocumentTask, TypeSpec
 
+_OPEN = re.compile(r'(?:^|[,;\t])\s*"(?:[^"]|"")*$')
+"""A line that ends within a quoted cell."""
+CELL_LINES_MAX = 50
+"""Lines of one quoted cell."""
 DATE = re.compile(
     r"\b(?:\d{4}-\d{2}-\d{2}|\d{1,2}\.?\s+(?:January|February|March|April|May|June|July|August|September|October|November|"
     r"December)(?:\s+\d{4})?|(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -28,17 +35,31 @@ def columns_of(spec: TypeSpec) -> list[str]:
 
 def rows_of(task: DocumentTask) -> list[dict[str, Any]]:
     """Rows of the text's own tables whose headers name columns; else one row from labelled lines."""
-    rows = [row for header, cells in _tables(task.text) for row in _table_rows(task.type, header, cells)]
+    rows = [row for header, cells in _tables_of(task) for row in _table_rows(task.type, header, cells)]
     if rows:
         return rows
     row = values_of(task.type, task.text, task.title)
     return [row] if any(cell is not None for cell in row.values()) else []
 
 
+def _tables_of(task: DocumentTask) -> Iterable[tuple[list[str], list[list[str]]]]:
+    if not task.header:
+        return _tables(task.text)
+    if task.header.count("|") >= 2:  # noqa: PLR2004 - a row has a pipe at either end
+        return _tables(f"{task.header.rstrip()}\n{task.text}")
+    try:
+        header, *records = csv.reader(io.StringIO(task.header + task.text, newline=""))
+    except (csv.Error, ValueError):
+        return _tables(task.text)
+    # Where the table ends amid the text, lines of another width follow: they are no rows of it.
+    table = [cells for cells in records if len(cells) == len(header)]
+    return [(header, table), *_tables(task.text)] if len(table) < len(records) else [(header, table)]
+
+
 def _tables(text: str) -> Iterable[tuple[list[str], list[list[str]]]]:
     """Header and rows of pipe tables and of lines with commas or tabs under a header of as many fields."""
     block: list[list[str]] = []
-    for raw in [*text.splitlines(), ""]:
+    for raw in [*_records(text.splitlines()), ""]:
         line = raw.strip()
         cells = _cells(line)
         if cells is not None and (not block or len(cells) == len(block[0])):
@@ -49,13 +70,33 @@ def _tables(text: str) -> Iterable[tuple[list[str], list[list[str]]]]:
         block = [cells] if cells is not None else []
 
 
+def _records(lines: Sequence[str]) -> Iterable[str]:
+    """Lines, of which those that a quoted cell holds the ends of are joined."""
+    held: list[str] = []
+    for line in lines:
+        held.append(line)
+        if _OPEN.search(held[0]) and sum(part.count('"') for part in held) % 2 and len(held) < CELL_LINES_MAX:
+            continue
+        # Where the quote is never closed it was no cell's: each line stands for itself again.
+        yield from ["\n".join(held)] if '"' in held[-1] else held
+        held = []
+    yield from held
+
+
 def _cells(line: str) -> list[str] | None:
     if line.count("|") >= 2:  # noqa: PLR2004 - a row has a pipe at either end
         return [c.strip() for c in line.strip("|").split("|")]
     for mark in ("\t", ";", ","):
         if line.count(mark) >= 1 and not line.endswith("."):
-            return [c.strip().strip('"') for c in line.split(mark)]
+            return _quoted(line, mark) if '"' in line else [c.strip() for c in line.split(mark)]
     return None
+
+
+def _quoted(line: str, mark: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(line, newline=""), delimiter=mark, skipinitialspace=True))
+    except csv.Error:
+        return [c.strip().strip('"') for c in line.split(mark)]
 
 
 def _table_rows(spec: TypeSpec, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[dict[str, Any]]:
@@ -94,8 +135,8 @@ def _cell(text: str, kind: str) -> Any:
     if kind == "TEXT":
         return text
     plain = re.sub(r"(?<=\d)[,\u202f ](?=\d{3}\b)", "", text)
-    hit = re.search(r"[-+]?\d+(?:\.\d+)?", plain)
-    if hit is None:
+    hit = re.search(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", plain)
+    number = float(hit.group()) if hit else math.inf
+    if not math.isfinite(number):
         return None if kind in ("INTEGER", "REAL") else text
-    number = float(hit.group())
     return int(number) if kind == "INTEGER" or (kind == "NUMERIC" and number.is_integer()) else number

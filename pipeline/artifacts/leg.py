@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -108,10 +109,15 @@ def artifact_path(artifact: str) -> str:
     return f"/artifacts/{artifact}"
 
 
+_TAKEN = re.compile(r"index|con|prn|aux|nul|(?:com|lpt)\d", re.IGNORECASE)
+"""The index page's own name, and those that Windows keeps for devices."""
+
+
 def slug_of(key: str, unique: str) -> str:
     """A file name for a key: the same for the same key, and never one for two keys."""
     plain = "-".join(key.split())
-    if plain and len(plain) <= 80 and plain.isascii() and plain.replace("-", "").isalnum() and plain != "index":  # noqa: PLR2004
+    simple = len(plain) <= 80 and plain.isascii() and plain.replace("-", "").isalnum()  # noqa: PLR2004
+    if simple and not _TAKEN.fullmatch(plain):
         return plain
     kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in plain.casefold())[:60].strip("-")
     return f"{kept or 'x'}-{text_hash(unique)[:10]}"

@@ -124,6 +124,8 @@ def _numeric(value: float, kinds: list[str]) -> Any:
             return int(value)
     if "string" in kinds:
         return str(value)
+    if "number" in kinds and math.isfinite(value):
+        return float(value)
     return None if "null" in kinds else _refuse()
 
 

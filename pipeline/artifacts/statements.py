@@ -24,7 +24,7 @@ from pipeline.artifacts import names
 from pipeline.artifacts.asking import CUT_OFF, Asker
 from pipeline.artifacts.glossary import glossary_terms
 from pipeline.artifacts.links import bucket
-from pipeline.artifacts.windows import halves, windows
+from pipeline.artifacts.windows import halves, header_at, rows_of, windows
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.models import DocumentTask, EdgeSpec, MentionsTask, TypeSpec
@@ -79,7 +79,12 @@ def extract(
         Unavailable: the model didn't answer; what was answered is in the memo.
     """
     found = Found()
-    read = windows(document.text, window_chars=config.extraction_window_chars, call_chars=config.max_doc_chars)
+    read = windows(
+        document.text,
+        window_chars=config.extraction_window_chars,
+        call_chars=config.max_doc_chars,
+        rows=rows_of(document),
+    )
     found.truncated = read.truncated
     collected = _Collected(path, config, part)
     corpus = [t for t in config.artifact_types if t.scope == "corpus" and t.kind != "glossary"]
@@ -117,7 +122,7 @@ def _mentions(
     collected: _Collected,
 ) -> None:
     text = document.text[start:end]
-    task = MentionsTask(document.title, text, *specs, config.mention_max_chars)
+    task = MentionsTask(document.title, text, *specs, config.mention_max_chars, header_at(document, start))
     try:
         answer = asker.ask(task)
     except RejectedInput as error:
@@ -161,7 +166,7 @@ def _document_part(
 ) -> None:
     text = document.text[start:end]
     try:
-        answer = asker.ask(DocumentTask(document.title, text, spec))
+        answer = asker.ask(DocumentTask(document.title, text, spec, header_at(document, start)))
     except RejectedInput as error:
         divided = halves(text) if error.code in (CUT_OFF, "too_long") else ()
         if not divided:

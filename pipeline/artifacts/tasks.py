@@ -25,7 +25,7 @@ from pipeline.models import (
     TypeSpec,
 )
 
-VERSION = 1
+VERSION = 2
 """Raised when the wording around the kinds' prompts changes; a kind's own version stands in its file."""
 
 MENTIONS_TOKENS = 4096
@@ -70,7 +70,8 @@ def request(task: Task, tier: Tier, max_tokens: int) -> ModelRequest:
     return ModelRequest(task, SYSTEM, prompt, name, schema, limit, tier)
 
 
-def _fenced(title: str, text: str) -> str:
+def _fenced(title: str, text: str, header: str = "") -> str:
+    text = f"{header.rstrip()}\n{text}" if header else text
     mark = text_hash(text)[:12]
     head = f"Title: {json.dumps(title, ensure_ascii=False)}\n" if title else ""
     return f"{head}BEGIN {mark}\n{text}\nEND {mark}"
@@ -112,7 +113,7 @@ def _mentions(task: MentionsTask) -> str:
             *(_edge(spec) for spec in task.edges),
             "The ends are names from your list.",
         ]
-    return "\n\n".join([*parts, _fenced(task.title, task.text)])
+    return "\n\n".join([*parts, _fenced(task.title, task.text, task.header)])
 
 
 def _document(task: DocumentTask) -> str:
@@ -121,7 +122,7 @@ def _document(task: DocumentTask) -> str:
         if task.type.columns
         else "Write one artifact about this text: a title and a body in Markdown."
     )
-    return "\n\n".join([what, _type(task.type), _fenced(task.title, task.text)])
+    return "\n\n".join([what, _type(task.type), _fenced(task.title, task.text, task.header)])
 
 
 def _reduce(task: ReduceTask) -> str:
