@@ -76,7 +76,7 @@ def build(settings: Settings) -> Ports:
     gc.set_threshold(GC_ALLOCATIONS, 20, 50)
 
     clock = SystemClock()
-    ledger = SqliteLedger(settings.home / "ledger.sqlite")
+    ledger = _ledger(settings)
     indexes: dict[ContextSlug, LocalIndex] = {}
     lock = threading.Lock()
 
@@ -123,6 +123,20 @@ def build(settings: Settings) -> Ports:
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,
     )
+
+
+def _ledger(settings: Settings) -> Ledger:
+    if not settings.services.ledger_url:
+        return SqliteLedger(settings.home / "ledger.sqlite")
+    try:
+        from pipeline.adapters.ledger_postgres import PostgresLedger  # noqa: PLC0415  # its driver is an extra
+    except ImportError as error:
+        raise RejectedInput(
+            "bad_settings",
+            "ledger_url names a PostgreSQL database, whose driver isn't installed",
+            remedy="install lamina[fleet], or unset ledger_url",
+        ) from error
+    return PostgresLedger(settings.services.ledger_url)
 
 
 def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextRow) -> LocalSourceTree:

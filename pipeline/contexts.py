@@ -58,7 +58,7 @@ def open_context(ports: Ports, slug: ContextSlug, *, kind: str, root: str) -> Co
     Raises:
         RejectedInput: the name is taken by another folder, or by staged files.
     """
-    with ports.ledger.transaction("context.open") as session:
+    with ports.ledger.transaction("context.open", slug) as session:
         held = session.contexts.get(slug)
         if held is None:
             held = ContextRow(slug, kind, root, ports.clock.now())
@@ -94,7 +94,7 @@ def pin(ports: Ports, slug: ContextSlug, *, version: int | None, seconds: float)
             "bad_duration", f"a pin of {seconds / 86400:.3g} days", remedy="give more than nothing and at most 30d"
         )
     now = ports.clock.now()
-    with ports.ledger.transaction("pin") as session:
+    with ports.ledger.transaction("pin", slug) as session:
         context = publish.require_context(session, slug)
         number = context.live_version if version is None else version
         if not number and version is None:
@@ -112,7 +112,7 @@ def unpin(ports: Ports, slug: ContextSlug, pin_id: str) -> None:
     Raises:
         RejectedInput: there is no such pin.
     """
-    with ports.ledger.transaction("unpin") as session:
+    with ports.ledger.transaction("unpin", slug) as session:
         publish.require_context(session, slug)
         if not session.versions.unpin(slug, pin_id):
             pins = ", ".join(p.id for p in session.versions.pins(slug)) or "none"
@@ -130,7 +130,7 @@ def forget(ports: Ports, slug: ContextSlug) -> None:
     with ports.ledger.read() as session:
         publish.require_context(session, slug)
         namespaces = session.records.namespaces(slug)
-    with ports.ledger.transaction("context.delete") as session:
+    with ports.ledger.transaction("context.delete", slug) as session:
         run = session.runs.active(slug)
         if run is not None and run.lease_until > now:
             raise Conflict(

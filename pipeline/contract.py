@@ -15,8 +15,9 @@ from typing import Any
 from pipeline.fingerprint import canonical_json, content_hash
 from pipeline.ledger import Session
 from pipeline.ports import Ports
-from pipeline.rows import RUN_ACTIVE, RunRow, SourceRow, SpendRow, StageSummary
+from pipeline.rows import RUN_ACTIVE, RunRow, SourceRow, SpendRow
 from pipeline.types import ContextSlug, SourcePath
+from pipeline.units import StageSummary
 
 FAILED_SOURCES_MAX = 100
 """Failed sources listed in an output; the whole list then stands in a run file."""

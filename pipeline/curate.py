@@ -25,8 +25,9 @@ from pipeline.fingerprint import fingerprint
 from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.recipe import Recipe, recipe_from_json
-from pipeline.request import CurateRequest, resolve
-from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow, UnitClaim
+from pipeline.request import CurateRequest, input_of, resolve, same_input
+from pipeline.retry import rest_s
+from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow
 from pipeline.stages.chunk import chunk
 from pipeline.stages.embed_dense import embed_dense
 from pipeline.stages.embed_sparse import embed_sparse
@@ -35,12 +36,14 @@ from pipeline.stages.flip import flip, reclaim
 from pipeline.stages.inventory import inventory
 from pipeline.stages.job import DraftCache, Job, Outcome
 from pipeline.stages.parse import parse
+from pipeline.stages.poison import isolate
 from pipeline.stages.reduce import reduce
 from pipeline.stages.screen import screen
 from pipeline.stages.seal import seal
 from pipeline.stages.upsert import upsert
 from pipeline.stages.verify import verify
 from pipeline.types import ContextSlug, RunId
+from pipeline.units import UnitClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ CLAIM_ORDER = tuple(stage.name for stage in reversed(ACTIVE_STAGES))
 class Started:
     """A run that this caller now owns."""
 
+    context: ContextSlug
     run: RunId
     fence: int
     resumed: bool
@@ -104,7 +108,7 @@ def start(ports: Ports, request: CurateRequest) -> Started:
     _require_root(ports, context)
     request = replace(request, models=leg.tiers_of(request.models, ports))
     manifest, recipe = resolve(ports, request, live)
-    with ports.ledger.transaction("claim") as session:
+    with ports.ledger.transaction("claim", context.slug) as session:
         started = _take_over(ports, session, request, manifest, recipe)
         if started is None:
             context = publish.require_context(session, request.context)
@@ -136,17 +140,17 @@ def _take_over(
             remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
         )
     same = (held.manifest, held.recipe) == (canonical_json(manifest), recipe.to_json())
-    same = same and _same_input(held.input, _input(request))
+    same = same and same_input(held.input, input_of(request))
     if held.state == "running" and not same:
         publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
         return None
     fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
     if same:
-        session.runs.set_input(held.id, _input(request))  # another --max-spend holds from here on
+        session.runs.set_input(held.id, input_of(request))  # another --max-spend holds from here on
     # The new fence has voided every claim that was made under an older one.
     session.units.release_all(held.id, None)
     session.contexts.count_redispatch(request.context)
-    return Started(held.id, fence, resumed=True)
+    return Started(held.context, held.id, fence, resumed=True)
 
 
 def _create(
@@ -162,7 +166,7 @@ def _create(
         force=request.force,
         created_by=ports.user,
         created_at=now,
-        input=_input(request),
+        input=input_of(request),
         manifest=canonical_json(manifest),
         recipe=recipe.to_json(),
         base_version=context.live_version,
@@ -171,61 +175,64 @@ def _create(
     session.runs.create(run)
     session.units.create(run.id, "inventory", {0: 1})
     fence = session.runs.adopt(run.id, ports.owner, now + ports.limits.lease_s, now)
-    return Started(run.id, fence, resumed=False)
-
-
-def _input(request: CurateRequest) -> str:
-    """`CurateInput` as canonical JSON, with the options that the contract doesn't name beside it."""
-    given: dict[str, object] = {"trigger": request.trigger, "force": request.force, "scope": "full"}
-    if request.batch_size:
-        given["batch_size"] = request.batch_size
-    if request.models:
-        given["models"] = list(request.models)
-    if request.legs is not None:
-        given["legs"] = list(request.legs)
-    if request.artifacts_reset:
-        given["artifacts_reset"] = True
-    if request.skip_corpus_aggregation:
-        given["skip_corpus_aggregation"] = True
-    options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
-    if request.max_spend is not None:
-        options["max_spend"] = request.max_spend
-    return canonical({**given, "_options": options})
-
-
-def _same_input(held: str, wanted: str) -> bool:
-    """Whether both ask for the same results; what may be spent on them is no part of that."""
-    left, right = json.loads(held), json.loads(wanted)
-    for given in (left, right):
-        given["_options"].pop("max_spend", None)
-    return bool(left == right)
+    return Started(run.context, run.id, fence, resumed=False)
 
 
 def next_claim(ports: Ports, started: Started, stages: tuple[str, ...] = CLAIM_ORDER) -> UnitClaim | None:
     """Lease a unit that is waiting or whose lease ran out; None when there is none right now.
 
+    A batch whose workers keep dying is halved instead, until the source that kills them stands alone and is set aside.
+
     Raises:
         Conflict: code `stale_fence`: the run has ended or belongs to somebody else.
-        Unavailable: code `unit_stuck`: a unit was claimed too often.
+        Unavailable: code `unit_stuck`: a unit that can't be halved was begun too often.
     """
-    now = ports.clock.now()
-    with ports.ledger.transaction("unit.claim") as session:
-        claim = session.units.claim(
-            started.run, started.fence, stages, owner=ports.owner, until=now + ports.limits.lease_s, now=now
-        )
-    if claim is not None and claim.attempts > ports.limits.unit_attempts:
-        raise Unavailable(
-            "unit_stuck",
-            f"{claim.stage} of batch {claim.batch} was begun {claim.attempts - 1} times and never ended",
-            remedy=f"see: lamina show {started.run}; stop the run with: lamina cancel {started.run}",
-        )
-    return claim
+    while True:
+        now = ports.clock.now()
+        with ports.ledger.transaction("unit.claim", started.context) as session:
+            claim = session.units.claim(
+                started.run, started.fence, stages, owner=ports.owner, until=now + ports.limits.lease_s, now=now
+            )
+        if claim is None or not isolated(ports, claim):
+            return claim
+
+
+def isolated(ports: Ports, claim: UnitClaim) -> bool:
+    """Whether the claimed unit was put aside, because too many of its claims just never ended.
+
+    Raises:
+        Unavailable: code `unit_stuck`: it should be, and can't.
+    """
+    died = claim.attempts - claim.failures - 1
+    if died < ports.limits.unit_attempts:
+        return False
+    if isolate(_job(ports, claim, DraftCache(), lambda _amount: None, lambda: False)):
+        return True
+    raise Unavailable(
+        "unit_stuck",
+        f"{claim.stage} of batch {claim.batch} was begun {died} times and never ended",
+        remedy=f"see: lamina show {claim.run}; stop the run with: lamina cancel {claim.run}",
+    )
 
 
 def run_claim(
-    ports: Ports, claim: UnitClaim, cache: DraftCache, *, report: Callable[[int], None], lost: Callable[[], bool]
+    ports: Ports,
+    claim: UnitClaim,
+    cache: DraftCache,
+    *,
+    report: Callable[[int], None],
+    lost: Callable[[], bool],
+    rests: bool = False,
 ) -> None:
     """Do one unit and commit its outcome, its end, and the unit that follows, in one transaction.
+
+    Args:
+        ports: the deployment.
+        claim: from `next_claim`.
+        cache: values between the stages of a batch.
+        report: told of work done.
+        lost: whether the claim is known to be lost.
+        rests: whether a unit that is handed back rests for as long as `retry` says; else the driver waits.
 
     Raises:
         Conflict: code `stale_fence`: the lease was lost; nothing was reported.
@@ -236,12 +243,12 @@ def run_claim(
     try:
         job = _job(ports, claim, cache, report, lost)
         outcome = stage.body(job)
-        with ports.ledger.transaction(claim.stage) as session:
+        with ports.ledger.transaction(claim.stage, claim.context) as session:
             session.units.finish(claim, ports.clock.now(), embed_tokens=outcome.embed_tokens)
             outcome.write(session)
             _follow(session, claim, stage, outcome)
     except PipelineError as error:
-        if error.code != "stale_fence" and not _hand_back(ports, claim, error):
+        if error.code != "stale_fence" and not _hand_back(ports, claim, error, rests=rests):
             # Whoever holds the run by now may have taken away what this unit was looking at: its find means nothing.
             raise Conflict(
                 "stale_fence", f"unit {claim.stage}/{claim.batch} belongs to another worker by now"
@@ -295,7 +302,7 @@ def _begin(session: Session, claim: UnitClaim, stages: Sequence[Stage], outcome:
 def let_go(ports: Ports, started: Started) -> None:
     """Hand back what this owner holds of a run that isn't over, so that whoever resumes it needn't wait for leases."""
     now = ports.clock.now()
-    with ports.ledger.transaction("run.release") as session:
+    with ports.ledger.transaction("run.release", started.context) as session:
         if session.runs.renew(started.run, started.fence, now, now):
             session.units.release_all(started.run, ports.owner)
 
@@ -305,18 +312,18 @@ def stumble(ports: Ports, claim: UnitClaim, error: Exception) -> None:
     _hand_back(ports, claim, Unavailable("unforeseen", f"{type(error).__name__}: {error}"))
 
 
-def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError) -> bool:
+def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError, *, rests: bool = False) -> bool:
     """Release the unit and note why; False when it was not this worker's any more.
 
     A refused inventory, and any refusal that isn't a source's own, ends the run: its input is wrong, not the world.
     """
     now = ports.clock.now()
-    with ports.ledger.transaction("unit.release") as session:
+    with ports.ledger.transaction("unit.release", claim.context) as session:
         run = session.runs.get(claim.run)
         held = run is not None and run.fence == claim.run_fence and run.state in RUN_ACTIVE
         if run is None or not held or not session.units.renew(claim, now):
             return False
-        session.units.release(claim)
+        session.units.release(claim, not_before=now + rest_s(error, claim.failures + 1) if rests else 0.0)
         if isinstance(error, RejectedInput) and run.state == "running":
             publish.abandon(session, run, now, state="failed", error=error.message)
         else:
@@ -330,10 +337,13 @@ def cancel(ports: Ports, run_id: RunId) -> RunRow:
     Raises:
         RejectedInput: there is no such run, or it has ended.
     """
-    with ports.ledger.transaction("cancel") as session:
+    with ports.ledger.read() as session:
+        found = session.runs.get(run_id)
+    if found is None:
+        raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+    with ports.ledger.transaction("cancel", found.context) as session:
         run = session.runs.get(run_id)
-        if run is None:
-            raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+        assert run is not None  # runs outlive everything but their context
         publish.cancel(session, run, ports.clock.now())
     publish.sweep(ports, run.context)
     with ports.ledger.read() as session:
@@ -349,7 +359,7 @@ def rollback(ports: Ports, slug: ContextSlug, version: int | None) -> RunRow:
         RejectedInput: see `publish.move_to`.
     """
     now = ports.clock.now()
-    with ports.ledger.transaction("rollback") as session:
+    with ports.ledger.transaction("rollback", slug) as session:
         context = publish.require_context(session, slug)
         run = RunRow(
             id=RunId(fingerprint("rollback", slug, ports.owner, str(now), context.epoch)[:16]),

@@ -196,7 +196,7 @@ def finish(ledger: Ledger, slug: ContextSlug, places: Places) -> None:
             with suppress(FileNotFoundError):
                 (folder / _REPORT).replace(folder.with_name(folder.name + ".jsonl"))
             sync_folder(places.imports)
-            with ledger.transaction("sources.add") as session:
+            with ledger.transaction("sources.add", slug) as session:
                 session.sources.unmark_removed(slug, [path for _, path in plan])
             shutil.rmtree(folder / _BODIES, ignore_errors=True)
             (folder / _PLAN).unlink()

@@ -23,13 +23,12 @@ from pipeline.rows import (
     RecordRow,
     RunRow,
     SourceRow,
-    StageSummary,
     StatRow,
-    UnitClaim,
     VersionRow,
     WorkRow,
 )
 from pipeline.types import ContextSlug, LogicalId, Namespace, RecordId, RunId, SourcePath
+from pipeline.units import LaneRow, StageSummary, UnitClaim, UnitRow
 
 
 class Contexts(Protocol):
@@ -67,6 +66,10 @@ class Runs(Protocol):
     def active(self, slug: ContextSlug) -> RunRow | None: ...
     def list(self, slug: ContextSlug | None, limit: int) -> tuple[RunRow, ...]:
         """Newest first."""
+        ...
+
+    def at_work(self, owner: str) -> tuple[RunRow, ...]:
+        """Active runs that `owner` holds, the oldest first."""
         ...
 
     def adopt(self, run: RunId, owner: str, until: float, now: float) -> int:
@@ -110,8 +113,8 @@ class Units(Protocol):
         """Mark done; `Conflict` `stale_fence` when the lease was lost to somebody else."""
         ...
 
-    def release(self, claim: UnitClaim) -> None:
-        """Hand the unit back; a stale fence is passed over."""
+    def release(self, claim: UnitClaim, *, not_before: float = 0.0) -> None:
+        """Hand the unit back, to rest until `not_before`; a stale fence is passed over."""
         ...
 
     def batches(self, run: RunId, stage: str) -> tuple[int, ...]: ...
@@ -120,7 +123,48 @@ class Units(Protocol):
         ...
 
     def unfinished(self, run: RunId, stages: Sequence[str]) -> int: ...
+    def waiting(self, run: RunId, stages: Sequence[str], now: float, most: int) -> dict[str, int]:
+        """Stage to how many of its units could be claimed now, counted up to `most`; stages with none are left out."""
+        ...
+
+    def open(self, run: RunId, limit: int) -> tuple[UnitRow, ...]:
+        """Units that have not ended, those that are held first, then by stage and batch."""
+        ...
+
+    def replace(self, claim: UnitClaim, sizes: Mapping[int, int]) -> None:
+        """Put waiting units of other batches, batch to size, in the claimed one's place."""
+        ...
+
+    def wake(self, run: RunId) -> None:
+        """Let every waiting unit be claimed at once, as if never begun."""
+        ...
+
     def summary(self, run: RunId) -> tuple[StageSummary, ...]: ...
+
+
+class Lanes(Protocol):
+    """Where a fleet works on a run. See `LaneRow`."""
+
+    def create(self, run: RunId, lanes: int) -> None:
+        """Idle lanes, numbered from 0; those that exist are kept as they are."""
+        ...
+
+    def list(self, run: RunId) -> tuple[LaneRow, ...]: ...
+    def send(self, run: RunId, lane: int, stage: str, *, until: float, silent: int = 0) -> int:
+        """A message is about to go out; the number that it must bear."""
+        ...
+
+    def take(self, run: RunId, lane: int, seq: int, *, owner: str, until: float) -> bool:
+        """A worker begins with the message of that number; False where it isn't the last one sent."""
+        ...
+
+    def renew(self, run: RunId, lane: int, seq: int, until: float) -> bool:
+        """Extend a held lane; False where it was given to another."""
+        ...
+
+    def rest(self, run: RunId, lane: int) -> None:
+        """Nothing to do for it now."""
+        ...
 
 
 class Work(Protocol):
@@ -134,6 +178,11 @@ class Work(Protocol):
     def count(self, run: RunId) -> int: ...
     def each(self, run: RunId) -> Iterator[WorkRow]:
         """Every row, by path."""
+        ...
+
+    def highest_batch(self, run: RunId) -> int: ...
+    def move(self, run: RunId, paths: Sequence[SourcePath], batch: int) -> None:
+        """Put these sources into another batch."""
         ...
 
 
@@ -297,6 +346,8 @@ class Session(Protocol):
     @property
     def units(self) -> Units: ...
     @property
+    def lanes(self) -> Lanes: ...
+    @property
     def work(self) -> Work: ...
     @property
     def sources(self) -> Sources: ...
@@ -313,8 +364,13 @@ class Session(Protocol):
 class Ledger(Protocol):
     """Where the fact is."""
 
-    def transaction(self, label: str) -> AbstractContextManager[Session]:
-        """A write block; commits on leaving, rolls back on an exception. `label` names it in fault tests and logs."""
+    def transaction(self, label: str, context: ContextSlug) -> AbstractContextManager[Session]:
+        """A write block; commits on leaving, rolls back on an exception.
+
+        Args:
+            label: names the block in fault tests and logs.
+            context: the one whose rows it changes; write blocks of one context never overlap.
+        """
         ...
 
     def read(self) -> AbstractContextManager[Session]:

@@ -19,9 +19,10 @@ from pipeline.ports import Ports
 from pipeline.recipe import recipe_from_json, serving
 from pipeline.request import CurateRequest
 from pipeline.retry import next_attempt
-from pipeline.rows import RUN_ACTIVE, RunRow, UnitClaim
+from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug
+from pipeline.units import UnitClaim
 
 IDLE_S = 0.05
 """Wait of a thread that finds every unit taken."""
@@ -108,7 +109,7 @@ class _Loop:
             if error.code != "stale_fence" or self._disowned():
                 raise
         except Unavailable as error:
-            retry = next_attempt(error, claim.attempts)
+            retry = next_attempt(error, claim.failures + 1)
             if retry is None:
                 raise
             self.stop.wait(retry.delay_s)
@@ -150,7 +151,7 @@ class _Loop:
             with self.lock:
                 fresh = [claim for claim, since in self.held.items() if now - since < limits.unit_limit_s]
             try:
-                with self.ports.ledger.transaction("heartbeat") as session:
+                with self.ports.ledger.transaction("heartbeat", self.started.context) as session:
                     alive = session.runs.renew(self.started.run, self.started.fence, now + limits.lease_s, now)
                     gone = [claim for claim in fresh if not session.units.renew(claim, now + limits.lease_s)]
             except Unavailable:

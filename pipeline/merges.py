@@ -90,7 +90,7 @@ def pair(ports: Ports, slug: ContextSlug, kind: str, type_: str, spelled: tuple[
         remedy = f"where it means different things in places: lamina merges split {slug} {known} {left!r} --source PATH"
         raise RejectedInput("same_name", f"{left!r} and {right!r} are one name", remedy=remedy)
     row = _row(ports, kind, known, (names.normal(left), names.normal(right)), (left, right))
-    with ports.ledger.transaction("merges.decide") as session:
+    with ports.ledger.transaction("merges.decide", slug) as session:
         publish.require_context(session, slug)
         held = [d for d in session.knowledge.decisions(slug) if d.type == known and not d.withdrawn and d.id != row.id]
         _require_consistent([*held, row], row, slug)
@@ -121,7 +121,7 @@ def split(
         paths = sorted({_speaking(ports, slug, version, known, name, subjects, each) for each in sources})
     listed = canonical_json(paths)
     row = _row(ports, "split", known, (names.normal(name), listed), (name, listed))
-    with ports.ledger.transaction("merges.decide") as session:
+    with ports.ledger.transaction("merges.decide", slug) as session:
         publish.require_context(session, slug)
         return _record(session, slug, row)
 
@@ -133,7 +133,7 @@ def withdraw(ports: Ports, slug: ContextSlug, decision: str) -> DecisionRow:
         RejectedInput: there is no such decision.
         Conflict: code `run_active`: a run is at work that may be taking it up.
     """
-    with ports.ledger.transaction("merges.withdraw") as session:
+    with ports.ledger.transaction("merges.withdraw", slug) as session:
         publish.require_context(session, slug)
         held = {d.id: d for d in session.knowledge.decisions(slug)}
         if decision not in held:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.rows import StageSummary
+from pipeline.units import StageSummary
 
 FIRST_BATCH_STAGE = "parse"
 """The stage whose units are all known from the start: one for each batch of the run."""

@@ -130,7 +130,7 @@ def reclaim(ports: Ports, slug: ContextSlug, hold: Callable[[Session], None]) ->
         hold: proves the caller's claim inside the transaction.
     """
     now = ports.clock.now()
-    with ports.ledger.transaction("reclaim") as session:
+    with ports.ledger.transaction("reclaim", slug) as session:
         hold(session)
         for pin in session.versions.pins(slug):
             if pin.until <= now:
@@ -158,7 +158,7 @@ def sweep(ports: Ports, slug: ContextSlug) -> int:
             break
         after = page[-1][1]
     horizon = ports.clock.now() - 3 * (ports.limits.late_write_s + ports.limits.lease_s)
-    with ports.ledger.transaction("sweep") as session:
+    with ports.ledger.transaction("sweep", slug) as session:
         session.records.drop_tombstones(slug, horizon)
     return erased
 

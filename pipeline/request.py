@@ -156,3 +156,30 @@ def _require_same_legs(manifest: Manifest, live: VersionRow) -> None:
             "curate.chunks.keyword.enabled differs from what the live version is built with",
             remedy="add --force to rebuild everything, or put it back",
         )
+
+
+def input_of(request: CurateRequest) -> str:
+    """`CurateInput` as canonical JSON, with the options that the contract doesn't name beside it."""
+    given: dict[str, object] = {"trigger": request.trigger, "force": request.force, "scope": "full"}
+    if request.batch_size:
+        given["batch_size"] = request.batch_size
+    if request.models:
+        given["models"] = list(request.models)
+    if request.legs is not None:
+        given["legs"] = list(request.legs)
+    if request.artifacts_reset:
+        given["artifacts_reset"] = True
+    if request.skip_corpus_aggregation:
+        given["skip_corpus_aggregation"] = True
+    options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
+    if request.max_spend is not None:
+        options["max_spend"] = request.max_spend
+    return canonical_json({**given, "_options": options})
+
+
+def same_input(held: str, wanted: str) -> bool:
+    """Whether both ask for the same results; what may be spent on them is no part of that."""
+    left, right = json.loads(held), json.loads(wanted)
+    for given in (left, right):
+        given["_options"].pop("max_spend", None)
+    return bool(left == right)

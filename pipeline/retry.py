@@ -28,5 +28,10 @@ def next_attempt(error: PipelineError, attempts: int) -> Retry | None:
     """
     if not isinstance(error, Unavailable) or attempts >= ATTEMPTS_MAX:
         return None
-    asked_s = (error.retry_after_ms or 0) / 1000
-    return Retry(min(DELAY_MAX_S, max(asked_s, FIRST_DELAY_S * 2 ** (attempts - 1))))
+    return Retry(rest_s(error, attempts))
+
+
+def rest_s(error: PipelineError, attempts: int) -> float:
+    """Seconds until the next attempt, if there is one."""
+    asked_s = (error.retry_after_ms or 0) / 1000 if isinstance(error, Unavailable) else 0.0
+    return min(DELAY_MAX_S, max(asked_s, FIRST_DELAY_S * float(2 ** min(attempts - 1, 16))))

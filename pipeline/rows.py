@@ -70,37 +70,6 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitClaim:
-    """A leased slice of a run: one stage over one batch. The fence makes late reports of a lost lease harmless."""
-
-    run: RunId
-    run_fence: int
-    stage: str
-    batch: int
-    fence: int
-    attempts: int
-    size: int
-    """Work in the stage's own unit (bytes, tokens, records)."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageSummary:
-    """How far one stage of a run has got."""
-
-    stage: str
-    units: int
-    units_done: int
-    size: int
-    size_done: int
-    first_at: float
-    """When its first unit was claimed; 0 before that."""
-    last_at: float
-    """When its latest unit ended; 0 before that."""
-    embed_tokens: int
-    """Tokens that its units ran through an embedding model."""
-
-
-@dataclass(frozen=True, slots=True)
 class WorkRow:
     """What a run does about one source."""
 

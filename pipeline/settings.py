@@ -78,6 +78,14 @@ class LanguageChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceChoices:
+    """Services that a fleet shares; without them everything stands in the home folder."""
+
+    ledger_url: str = field(default="", repr=False)
+    """PostgreSQL database that holds the ledger: `postgresql://user:password@host:port/database`. Never shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One deployment's choices."""
 
@@ -99,6 +107,7 @@ class Settings:
     parser: ParserLimits = field(default_factory=ParserLimits)
     graphs: GraphChoices = field(default_factory=GraphChoices)
     models: LanguageChoices = field(default_factory=LanguageChoices)
+    services: ServiceChoices = field(default_factory=ServiceChoices)
 
     @property
     def worker_count(self) -> int:
@@ -106,10 +115,16 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-SECRET = frozenset({"openai_api_key"})
+SECRET = frozenset({"openai_api_key", "ledger_url"})
 """Settings whose values are shown to nobody."""
 
-GROUPS: dict[str, Any] = {"limits": Limits, "parser": ParserLimits, "graphs": GraphChoices, "models": LanguageChoices}
+GROUPS: dict[str, Any] = {
+    "limits": Limits,
+    "parser": ParserLimits,
+    "graphs": GraphChoices,
+    "models": LanguageChoices,
+    "services": ServiceChoices,
+}
 
 
 def load(environ: Mapping[str, str], folder: Path) -> Settings:

@@ -82,7 +82,7 @@ def add(
             places.tree.mkdir(parents=True, exist_ok=True)
             _clear_leftovers(places.incoming, ports.clock.now())
             added = tuple(_put(ports, places, item, replace=replace) for item in items)
-        with ports.ledger.transaction("sources.add") as session:
+        with ports.ledger.transaction("sources.add", slug) as session:
             session.sources.unmark_removed(slug, [item.path for item in added if item.outcome != "failed"])
     return added
 
@@ -269,7 +269,7 @@ def remove(ports: Ports, slug: ContextSlug, places: Places, given: Sequence[str]
     require_staged(ports, slug)
     with landing.held(ports.clock, ports.ledger, slug, places):
         paths = sorted({path for text in given for path in _staged_at(places.tree, text)})
-        with ports.ledger.transaction("sources.remove") as session:
+        with ports.ledger.transaction("sources.remove", slug) as session:
             session.sources.mark_removed(slug, paths, context.live_version, ports.clock.now())
         try:
             for path in paths:

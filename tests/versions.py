@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 from knowledge_facts import ARTIFACTS, knowledge
-from world import SECTIONS, SLUG, WHOLE, HashEmbedder, World, start, step
+from world import SECTIONS, SLUG, WHOLE, HashEmbedder, World, sqlite_ledger, start, step
 
 from manifests import Manifest, canonical_json, manifest_from
 from pipeline import contexts, curate, publish, screen, search
@@ -23,7 +24,7 @@ from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
-from pipeline.ledger import Session
+from pipeline.ledger import Ledger, Session
 from pipeline.namespaces import counts_key
 from pipeline.parse import parse_bytes
 from pipeline.ports import Ports, VectorIndex
@@ -153,10 +154,11 @@ class LateIndex:
 class Versions:
     """One context, driven step by step, and what must be true of it."""
 
-    def __init__(self, *, artifacts: bool = False) -> None:
+    def __init__(self, *, artifacts: bool = False, open_ledger: Callable[[Path], Ledger] = sqlite_ledger) -> None:
         self.artifacts = artifacts
         self.manifests = {name: with_artifacts(m) if artifacts else m for name, m in MANIFESTS.items()}
         self.world = World(
+            open_ledger=open_ledger,
             language=ExtractiveModel(),
             wrap_index=lambda inner: LateIndex(inner, lambda: self.world.clock.now()),  # noqa: PLW0108  # no world yet
             embedders={"hash": HashEmbedder("hash"), "other": HashEmbedder("other")},

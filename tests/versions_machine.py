@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from versions import Versions
-from world import text_of
+from world import sqlite_ledger, text_of
 
 PATHS = ("p.md", "q.md", "r.md")
 EXAMPLES = int(os.environ.get("LAMINA_MODEL_EXAMPLES", "40"))
@@ -20,10 +20,11 @@ manifests = st.sampled_from(("sections", "sections", "sections", "whole"))
 
 class VersionRules(RuleBasedStateMachine):
     artifacts = False
+    open_ledger = staticmethod(sqlite_ledger)
 
     def __init__(self) -> None:
         super().__init__()
-        self.v = Versions(artifacts=self.artifacts)
+        self.v = Versions(artifacts=self.artifacts, open_ledger=self.open_ledger)
         self.old: list[dict[str, bytes]] = []
 
     def _remember(self) -> None:

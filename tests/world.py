@@ -20,11 +20,13 @@ from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
 from pipeline.adapters.memory_files import MemorySourceTree, MemoryView
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.errors import RejectedInput
+from pipeline.ledger import Ledger
 from pipeline.ports import DenseEmbedder, LanguageModel, Limits, Memo, ObjectStore, Parser, Ports, VectorIndex
 from pipeline.request import CurateRequest
-from pipeline.rows import RecordRow, RunRow, UnitClaim
+from pipeline.rows import RecordRow, RunRow
 from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug, Embedding, ModelIdentity, ParsedDocument, SourcePath
+from pipeline.units import UnitClaim
 
 SLUG = ContextSlug("ctx")
 RAM = Path("/dev/shm")  # where it exists, the fsyncs of thousands of tiny runs cost nothing
@@ -87,6 +89,10 @@ def _home() -> Path:
     return home
 
 
+def sqlite_ledger(home: Path) -> Ledger:
+    return SqliteLedger(home / "ledger.sqlite")
+
+
 @dataclass
 class World:
     """One context in one deployment."""
@@ -102,13 +108,14 @@ class World:
     language: LanguageModel | None = None
     wrap_index: Callable[[VectorIndex], VectorIndex] = lambda index: index
     owner: str = "one"
+    open_ledger: Callable[[Path], Ledger] = sqlite_ledger
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
         self.tree = MemorySourceTree(self.files)
         self.view = MemoryView()
         self.objects: ObjectStore = MemoryObjectStore()
-        self.ledger = SqliteLedger(self.home / "ledger.sqlite")
+        self.ledger = self.open_ledger(self.home)
         self.raw_index = LocalIndex(self.home / "index.sqlite")
         self.index = self.wrap_index(self.raw_index)
         self.ports = self.ports_for(self.owner)

@@ -137,6 +137,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE visited (
             run TEXT NOT NULL, type TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (run, type, name))""",
     ),
+    (
+        "ALTER TABLE unit ADD COLUMN failures BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE unit ADD COLUMN not_before DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "CREATE INDEX unit_open ON unit (run, stage, batch) WHERE state <> 'done'",
+        """CREATE TABLE lane (
+            run TEXT NOT NULL, lane BIGINT NOT NULL, stage TEXT NOT NULL, seq BIGINT NOT NULL, state TEXT NOT NULL,
+            owner TEXT NOT NULL, until DOUBLE PRECISION NOT NULL, silent BIGINT NOT NULL, PRIMARY KEY (run, lane))""",
+        "CREATE INDEX run_at_work ON run (owner) WHERE state IN ('running', 'sealed', 'flipped')",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -160,5 +169,5 @@ CONTEXT_TABLES = (
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 
-RUN_TABLES = ("unit", "work", "removal", "visited")
+RUN_TABLES = ("unit", "work", "removal", "visited", "lane")
 """Tables keyed by run."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pipeline.adapters.ledger_database import Database, blocks, marks
 from pipeline.adapters.ledger_schema import CONTEXT_TABLES, RUN_TABLES
 from pipeline.errors import Conflict, Corruption
-from pipeline.rows import RUN_ACTIVE, ContextRow, MoveRow, RunRow, StageSummary, UnitClaim, WorkRow
+from pipeline.rows import RUN_ACTIVE, ContextRow, MoveRow, RunRow, WorkRow
 from pipeline.types import ContextSlug, RunId, SourcePath
 
 _CONTEXT = "slug, kind, root, created_at, live_version, epoch, highest_version, redispatch_count"
@@ -21,7 +21,7 @@ _WORK = (
     "path, batch, change, size, mtime_ns, hash, status, code, reason, fingerprint, parse_key, chunk_key, chunks, "
     "screened, chunks_created, chunks_updated, warnings, artifact_status, artifact_reason, artifact_key, artifact_notes"
 )
-_ACTIVE = "state IN ('running', 'sealed', 'flipped')"
+ACTIVE = "state IN ('running', 'sealed', 'flipped')"
 PAGE_ROWS = 1000
 """Rows read at a time by the streaming methods."""
 
@@ -129,7 +129,7 @@ class SqlRuns:
         return _run_row(row) if row else None
 
     def active(self, slug: ContextSlug) -> RunRow | None:
-        row = self._db.one(f"SELECT {_RUN} FROM run WHERE context = ? AND {_ACTIVE}", (slug,))
+        row = self._db.one(f"SELECT {_RUN} FROM run WHERE context = ? AND {ACTIVE}", (slug,))
         return _run_row(row) if row else None
 
     def list(self, slug: ContextSlug | None, limit: int) -> tuple[RunRow, ...]:
@@ -137,6 +137,10 @@ class SqlRuns:
         rows = self._db.all(
             f"SELECT {_RUN} FROM run {where} ORDER BY created_at DESC, id DESC LIMIT ?", (*values, limit)
         )
+        return tuple(_run_row(row) for row in rows)
+
+    def at_work(self, owner: str) -> tuple[RunRow, ...]:
+        rows = self._db.all(f"SELECT {_RUN} FROM run WHERE owner = ? AND {ACTIVE} ORDER BY created_at, id", (owner,))
         return tuple(_run_row(row) for row in rows)
 
     def adopt(self, run: RunId, owner: str, until: float, now: float) -> int:
@@ -152,7 +156,7 @@ class SqlRuns:
 
     def renew(self, run: RunId, fence: int, until: float, now: float) -> bool:
         done = self._db.run(
-            f"UPDATE run SET lease_until = ?, active_at = ? WHERE id = ? AND fence = ? AND {_ACTIVE}",
+            f"UPDATE run SET lease_until = ?, active_at = ? WHERE id = ? AND fence = ? AND {ACTIVE}",
             (until, now, run, fence),
         )
         return done == 1
@@ -187,102 +191,11 @@ class SqlRuns:
 
     def forget(self, slug: ContextSlug, keep: int) -> None:
         old = (
-            f"SELECT id FROM run WHERE context = ? AND NOT {_ACTIVE} AND id NOT IN "
+            f"SELECT id FROM run WHERE context = ? AND NOT {ACTIVE} AND id NOT IN "
             "(SELECT id FROM run WHERE context = ? ORDER BY created_at DESC, id DESC LIMIT ?)"
         )
         for table in RUN_TABLES:
             self._db.run(f"DELETE FROM {table} WHERE run IN ({old})", (slug, slug, keep))
-
-
-class SqlUnits:
-    """`ledger.Units`."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def create(self, run: RunId, stage: str, sizes: Mapping[int, int]) -> None:
-        self._db.many(
-            "INSERT INTO unit (run, stage, batch, state, fence, owner, lease_until, attempts, size, claimed_at, ended_at, "
-            "embed_tokens) VALUES (?, ?, ?, 'waiting', 0, '', 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING",
-            [(run, stage, batch, size) for batch, size in sorted(sizes.items())],
-        )
-
-    def claim(
-        self, run: RunId, run_fence: int, stages: Sequence[str], *, owner: str, until: float, now: float
-    ) -> UnitClaim | None:
-        held = self._db.one(f"SELECT fence FROM run WHERE id = ? AND {_ACTIVE}", (run,))
-        if held is None or held[0] != run_fence:
-            raise stale_fence(f"run {run}")
-        order = " ".join(f"WHEN ? THEN {i}" for i in range(len(stages)))
-        row = self._db.one(
-            f"SELECT stage, batch, fence, attempts, size FROM unit WHERE run = ? AND stage IN ({marks(len(stages))}) "
-            "AND (state = 'waiting' OR (state = 'leased' AND lease_until < ?)) "
-            f"ORDER BY CASE stage {order} END, batch LIMIT 1",
-            (run, *stages, now, *stages),
-        )
-        if row is None:
-            return None
-        stage, batch, fence, attempts, size = row
-        self._db.run(
-            "UPDATE unit SET state = 'leased', fence = fence + 1, owner = ?, lease_until = ?, attempts = attempts + 1, "
-            "claimed_at = ? WHERE run = ? AND stage = ? AND batch = ?",
-            (owner, until, now, run, stage, batch),
-        )
-        return UnitClaim(run, run_fence, stage, batch, fence + 1, attempts + 1, size)
-
-    def renew(self, claim: UnitClaim, until: float) -> bool:
-        done = self._db.run(
-            "UPDATE unit SET lease_until = ? WHERE run = ? AND stage = ? AND batch = ? AND fence = ? AND state = 'leased' "
-            f"AND EXISTS (SELECT 1 FROM run WHERE run.id = unit.run AND run.fence = ? AND run.{_ACTIVE})",
-            (until, claim.run, claim.stage, claim.batch, claim.fence, claim.run_fence),
-        )
-        return done == 1
-
-    def finish(self, claim: UnitClaim, now: float, *, embed_tokens: int = 0) -> None:
-        held = self._db.one(f"SELECT fence FROM run WHERE id = ? AND {_ACTIVE}", (claim.run,))
-        done = self._db.run(
-            "UPDATE unit SET state = 'done', ended_at = ?, embed_tokens = ? WHERE run = ? AND stage = ? AND batch = ? AND fence = ? "
-            "AND state = 'leased'",
-            (now, embed_tokens, claim.run, claim.stage, claim.batch, claim.fence),
-        )
-        if held is None or held[0] != claim.run_fence or done != 1:
-            raise stale_fence(f"unit {claim.stage}/{claim.batch} of run {claim.run}")
-
-    def release(self, claim: UnitClaim) -> None:
-        self._db.run(
-            "UPDATE unit SET state = 'waiting' WHERE run = ? AND stage = ? AND batch = ? AND fence = ? AND state = 'leased'",
-            (claim.run, claim.stage, claim.batch, claim.fence),
-        )
-
-    def batches(self, run: RunId, stage: str) -> tuple[int, ...]:
-        rows = self._db.all("SELECT batch FROM unit WHERE run = ? AND stage = ? ORDER BY batch", (run, stage))
-        return tuple(int(row[0]) for row in rows)
-
-    def release_all(self, run: RunId, owner: str | None) -> None:
-        self._db.run(
-            "UPDATE unit SET state = 'waiting' WHERE run = ? AND state = 'leased' AND (? = '' OR owner = ?)",
-            (run, owner or "", owner or ""),
-        )
-
-    def unfinished(self, run: RunId, stages: Sequence[str]) -> int:
-        row = self._db.one(
-            f"SELECT COUNT(*) FROM unit WHERE run = ? AND state <> 'done' AND stage IN ({marks(len(stages))})",
-            (run, *stages),
-        )
-        return int(row[0]) if row else 0
-
-    def summary(self, run: RunId) -> tuple[StageSummary, ...]:
-        rows = self._db.all(
-            "SELECT stage, COUNT(*), SUM(CASE WHEN state = 'done' THEN 1 ELSE 0 END), SUM(size), "
-            "SUM(CASE WHEN state = 'done' THEN size ELSE 0 END), "
-            "COALESCE(MIN(CASE WHEN claimed_at > 0 THEN claimed_at END), 0), MAX(ended_at), SUM(embed_tokens) "
-            "FROM unit WHERE run = ? GROUP BY stage",
-            (run,),
-        )
-        return tuple(
-            StageSummary(r[0], int(r[1]), int(r[2]), int(r[3]), int(r[4]), float(r[5]), float(r[6]), int(r[7]))
-            for r in rows
-        )
 
 
 class SqlWork:
@@ -353,3 +266,13 @@ class SqlWork:
             if len(page) < PAGE_ROWS:
                 return
             after = page[-1].path
+
+    def highest_batch(self, run: RunId) -> int:
+        row = self._db.one("SELECT MAX(batch) FROM work WHERE run = ?", (run,))
+        return int(row[0] or 0) if row else 0
+
+    def move(self, run: RunId, paths: Sequence[SourcePath], batch: int) -> None:
+        for part in blocks(paths):
+            self._db.run(
+                f"UPDATE work SET batch = ? WHERE run = ? AND path IN ({marks(len(part))})", (batch, run, *part)
+            )

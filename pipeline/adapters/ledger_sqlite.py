@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.adapters.ledger_database import Database, Row
+from pipeline.adapters.ledger_database import Row
 from pipeline.adapters.ledger_schema import MIGRATIONS
-from pipeline.adapters.ledger_sql_knowledge import SqlKnowledge
-from pipeline.adapters.ledger_sql_records import SqlRecords
-from pipeline.adapters.ledger_sql_runs import SqlContexts, SqlRuns, SqlUnits, SqlWork
-from pipeline.adapters.ledger_sql_sources import SqlFiles, SqlSources, SqlVersions
+from pipeline.adapters.ledger_sql_session import SqlSession
 from pipeline.errors import Corruption, PipelineError, Unavailable
+from pipeline.types import ContextSlug
 
 BUSY_TIMEOUT_S = 20.0
 """How long a write block waits for another writer before it reports `Unavailable`."""
@@ -42,21 +40,6 @@ class _SqliteDatabase:
         return self._connection.execute(sql, values).fetchall()
 
 
-class SqlSession:
-    """`ledger.Session` over one connection."""
-
-    def __init__(self, db: Database) -> None:
-        self.contexts = SqlContexts(db)
-        self.runs = SqlRuns(db)
-        self.units = SqlUnits(db)
-        self.work = SqlWork(db)
-        self.sources = SqlSources(db)
-        self.records = SqlRecords(db)
-        self.files = SqlFiles(db)
-        self.versions = SqlVersions(db)
-        self.knowledge = SqlKnowledge(db)
-
-
 class SqliteLedger:
     """`ledger.Ledger` on one SQLite file."""
 
@@ -69,7 +52,7 @@ class SqliteLedger:
         self._migrate()
 
     @contextmanager
-    def transaction(self, label: str) -> Iterator[SqlSession]:  # noqa: ARG002  # named for fault tests and logs
+    def transaction(self, label: str, context: ContextSlug) -> Iterator[SqlSession]:  # noqa: ARG002  # the file has one lock
         """A write block; see the port."""
         with self._block("BEGIN IMMEDIATE") as session:
             yield session

@@ -12,8 +12,9 @@ from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import Rows, amount, bytes_text, counted, duration, moment
 from pipeline.errors import RejectedInput
-from pipeline.rows import RunRow, SourceRow, StageSummary
+from pipeline.rows import RunRow, SourceRow
 from pipeline.types import RunId
+from pipeline.units import StageSummary
 
 SOURCES_PAGE = 1000
 """Sources read from the ledger at a time."""

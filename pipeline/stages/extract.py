@@ -140,7 +140,7 @@ def _spend(job: Job, reply: ModelReply) -> None:
     if used.prompt or used.completion:
         tier = leg.tier_of(job.manifest, job.run.input)
         row = SpendRow(reply.model, tier, 1, used.prompt, used.completion, used.cache_read, used.cache_write)
-        with job.ports.ledger.transaction("spend") as session:
+        with job.ports.ledger.transaction("spend", job.slug) as session:
             session.knowledge.spend(job.run.id, row)
 
 

@@ -34,7 +34,7 @@ def inventory(job: Job) -> Outcome:
     Raises:
         RejectedInput: code `empty_root`: the tree is empty while sources are live, and `allow_empty` wasn't given.
     """
-    with job.ports.ledger.transaction("inventory.begin") as session:
+    with job.ports.ledger.transaction("inventory.begin", job.slug) as session:
         job.hold(session)
         session.work.clear(job.run.id)
     plan = _Plan(job)
@@ -171,7 +171,7 @@ class _Plan:
         """Write what is queued."""
         if not (self.rows or self.stats or self.gone):
             return
-        with self.job.ports.ledger.transaction("inventory.rows") as session:
+        with self.job.ports.ledger.transaction("inventory.rows", self.job.slug) as session:
             self.job.hold(session)
             session.work.add(self.job.run.id, self.rows)
             session.sources.remember_stats(self.job.slug, self.stats)

@@ -19,8 +19,9 @@ from pipeline.ledger import Session
 from pipeline.namespaces import namespace_of
 from pipeline.ports import Ports
 from pipeline.recipe import Recipe
-from pipeline.rows import ContextRow, RunRow, UnitClaim
+from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, Namespace
+from pipeline.units import UnitClaim
 
 DRAFT_CACHE_CHARS = 4_000_000
 """Characters of drafts kept between the stages of a batch; a miss only costs decoding the memo entry again."""

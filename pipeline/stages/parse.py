@@ -32,7 +32,11 @@ STATUS = {"unsupported": "skipped", "empty_file": "skipped", "no_text": "empty"}
 def parse(job: Job) -> Outcome:
     """Parse what the memo doesn't hold yet."""
     with job.ports.ledger.read() as session:
-        rows = [row for row in session.work.batch(job.run.id, job.claim.batch) if row.change in READ]
+        rows = [
+            row
+            for row in session.work.batch(job.run.id, job.claim.batch)
+            if row.change in READ and row.status != "failed"
+        ]
     stats: dict[SourcePath, StatRow] = {}
     read = [_read(job, row, stats) for row in rows]
     held = job.ports.memo.get_many(sorted({row.parse_key for row, _ in read if row.parse_key}))

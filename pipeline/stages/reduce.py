@@ -34,7 +34,7 @@ ERRORS_NAMED = 20
 
 def reduce(job: Job) -> Outcome:
     """Plan subjects, artifacts, edges and files."""
-    with job.ports.ledger.transaction("reduce.begin") as session:
+    with job.ports.ledger.transaction("reduce.begin", job.slug) as session:
         job.hold(session)
         session.records.unplan_reduced(job.slug, job.run.id, job.run.number)
         decisions = session.knowledge.decisions(job.slug)
@@ -159,7 +159,7 @@ def _left_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
             of = session.knowledge.statements_of(job.slug, job.run.id, [s.id for s in held])
         yield [s for some in of.values() for s in some]
         if page:
-            with job.ports.ledger.transaction("reduce.orphans") as session:
+            with job.ports.ledger.transaction("reduce.orphans", job.slug) as session:
                 job.hold(session)
                 session.records.plan_removals(job.run.id, "member", [m.id for m in page])
                 session.records.plan_removals(job.run.id, "subject", [s.id for s in held if s.id not in of])
@@ -177,7 +177,7 @@ def _diverged_pages(job: Job) -> Iterator[Sequence[StatementRow]]:
             of = session.knowledge.statements_of(job.slug, job.run.id, sorted({a.id for a in page}))
         yield [s for some in of.values() for s in some]
         if page:
-            with job.ports.ledger.transaction("reduce.diverged") as session:
+            with job.ports.ledger.transaction("reduce.diverged", job.slug) as session:
                 job.hold(session)
                 session.knowledge.visit(job.run.id, reduced_artifacts.TOUCHED, sorted({a.id for a in page}))
         if len(page) < PAGE_ROWS:
@@ -216,7 +216,7 @@ class _Planned:
     def flush(self) -> None:
         """Write what is queued."""
         job = self.job
-        with job.ports.ledger.transaction("reduce.subjects") as session:
+        with job.ports.ledger.transaction("reduce.subjects", job.slug) as session:
             job.hold(session)
             session.knowledge.add(job.slug, self.rows)
             session.records.plan_removals(job.run.id, "subject", self.gone)

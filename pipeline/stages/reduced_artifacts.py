@@ -144,7 +144,7 @@ def _artifacts(job: Job, ids: Sequence[LogicalId], counts: Counts, chosen: Chose
         if (made is None) != (held is None):
             appeared.update(dict.fromkeys(s.path for s in of.get(id_, ())))
         job.report(1)
-    with job.ports.ledger.transaction("reduce.artifacts") as session:
+    with job.ports.ledger.transaction("reduce.artifacts", job.slug) as session:
         job.hold(session)
         session.knowledge.add(slug, add)
         session.records.plan_removals(run, "artifact", remove)
@@ -175,7 +175,7 @@ def _one(
         reason = f"artifacts: {type_.name} {subject.row.name!r} could not be made: {error.message}"
         counts.errors.append(reason)
         path = subject.statements[0].path
-        with job.ports.ledger.transaction("reduce.errored") as session:
+        with job.ports.ledger.transaction("reduce.errored", job.slug) as session:
             job.hold(session)
             session.sources.note_artifacts(job.slug, job.run.id, job.run.number, path, reason)
         # What was said before stays, unless a source that it rests on is gone.

@@ -40,7 +40,7 @@ def plan(job: Job) -> None:
 
 def _note_moved(job: Job) -> None:
     for paths in filter(None, _moved(job)):
-        with job.ports.ledger.transaction("reduce.paths") as session:
+        with job.ports.ledger.transaction("reduce.paths", job.slug) as session:
             job.hold(session)
             session.knowledge.visit(job.run.id, PATHS, list(dict.fromkeys(paths)))
 
@@ -75,7 +75,7 @@ def _plan_page(job: Job, paths: Sequence[SourcePath]) -> None:
     add = [e for e in wanted.values() if e.id not in opened or _says(e) != _says(opened[e.id])]
     fresh = {e.id for e in add}
     remove = [id_ for id_ in opened if id_ not in wanted or id_ in fresh]
-    with job.ports.ledger.transaction("reduce.edges") as session:
+    with job.ports.ledger.transaction("reduce.edges", job.slug) as session:
         job.hold(session)
         session.knowledge.add(slug, add)
         session.records.plan_removals(run, "edge", remove)

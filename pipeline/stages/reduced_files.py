@@ -75,7 +75,7 @@ def _note_linked(job: Job) -> None:
             return session.knowledge.edge_sources_moved(slug, run, number, after, PAGE_ROWS)
 
     for ids in _pages(moved, PAGE_ROWS):
-        with job.ports.ledger.transaction("reduce.links") as session:
+        with job.ports.ledger.transaction("reduce.links", job.slug) as session:
             job.hold(session)
             session.knowledge.visit(run, ARTIFACTS, list(ids))
 
@@ -86,7 +86,7 @@ def _note_diverged(job: Job) -> frozenset[str]:
         strays = [p for p in session.records.diverged(job.slug, job.run.base_version) if p.startswith("/")]
     ids = [p.removeprefix(artifact_path("")) for p in strays if p.startswith(artifact_path(""))]
     if ids:
-        with job.ports.ledger.transaction("reduce.strays") as session:
+        with job.ports.ledger.transaction("reduce.strays", job.slug) as session:
             job.hold(session)
             session.knowledge.visit(job.run.id, ARTIFACTS, ids)
     return frozenset(strays)
@@ -127,7 +127,7 @@ def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
                 blobs[there[artifact.file]] = page
                 add_files.append(FileRow(artifact.file, path, there[artifact.file], len(page), number))
         gone_files += [name for name, blob in held.items() if there.get(name) != blob]
-    with job.ports.ledger.transaction("reduce.files") as session:
+    with job.ports.ledger.transaction("reduce.files", job.slug) as session:
         job.hold(session)
         session.records.add(slug, add_records)
         session.records.plan_removals(run, "record", gone_records)
@@ -180,7 +180,7 @@ def _plan_file(job: Job, source: SourcePath, path: str, text: bytes) -> None:
     blob = blob_key(text)
     if text and path in held and held[path].blob == blob and len(held) == 1:
         return
-    with job.ports.ledger.transaction("reduce.file") as session:
+    with job.ports.ledger.transaction("reduce.file", job.slug) as session:
         job.hold(session)
         if text:
             session.files.add(slug, [FileRow(path, source, blob, len(text), number)])

@@ -37,7 +37,7 @@ def seal(job: Job) -> Outcome:
     """Seal in the ledger, stamp the index, read the stamps back."""
     if job.run.state == "running":
         deltas = _count_deltas(job)
-        with job.ports.ledger.transaction("seal") as session:
+        with job.ports.ledger.transaction("seal", job.slug) as session:
             job.hold(session)
             spaces = (job.namespace, job.artifact_namespace)
             sealed = publish.seal(session, job.run, {g: t.pairs() for g, t in deltas.items()}, spaces)

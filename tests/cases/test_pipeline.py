@@ -16,7 +16,7 @@ from pipeline.errors import Unavailable
 from pipeline.ledger import Ledger, Session
 from pipeline.ports import Limits, Memo, ObjectStore, Ports, VectorIndex
 from pipeline.rows import RUN_ACTIVE
-from pipeline.types import Namespace, RecordBatch, RecordId
+from pipeline.types import ContextSlug, Namespace, RecordBatch, RecordId
 
 MANIFEST = sized(64)
 
@@ -265,12 +265,12 @@ class FaultyLedger:
         self.read, self.close = inner.read, inner.close
 
     @contextmanager
-    def transaction(self, label: str) -> Iterator[Session]:
+    def transaction(self, label: str, context: ContextSlug) -> Iterator[Session]:
         if self.fault.after:
-            with self.fault.around(f"ledger.{label}"), self.inner.transaction(label) as session:
+            with self.fault.around(f"ledger.{label}"), self.inner.transaction(label, context) as session:
                 yield session
             return
-        with self.inner.transaction(label) as session:
+        with self.inner.transaction(label, context) as session:
             yield session
             with self.fault.around(f"ledger.{label}"):
                 pass  # written and not committed: the error rolls it back

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
+import postgres_server
 import pytest
 
+from pipeline.adapters.ledger_postgres import PostgresLedger
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.errors import Conflict, Corruption
 from pipeline.rows import BLOBS, ContextRow, FileRow, PinRow, RecordRow, RunRow, SourceRow, StatRow, VersionRow, WorkRow
@@ -56,12 +60,13 @@ def paths(*names):
 
 class LedgerContract:
     def make(self, folder):
+        """The ledger that stands in this folder, opened once more."""
         raise NotImplementedError
 
     @pytest.fixture
     def ledger(self, tmp_path):
         ledger = self.make(tmp_path)
-        with ledger.transaction("setup") as session:
+        with ledger.transaction("setup", A) as session:
             session.contexts.create(ContextRow(A, "folder", "/a", 1.0))
             session.contexts.create(ContextRow(B, "staged", "", 2.0))
         yield ledger
@@ -71,7 +76,7 @@ class LedgerContract:
     @pytest.fixture
     def claimed(self, ledger):
         """A run with a fence and three units."""
-        with ledger.transaction("setup") as session:
+        with ledger.transaction("setup", A) as session:
             session.runs.create(run_row())
             fence = session.runs.adopt(RunId("r1"), "one", 10.0, 1.0)
             session.units.create(RunId("r1"), "early", {2: 20, 1: 10})
@@ -79,23 +84,23 @@ class LedgerContract:
         return fence
 
     def claim(self, ledger, fence, *, owner="one", now=1.0, until=10.0, stages=STAGES):
-        with ledger.transaction("unit.claim") as session:
+        with ledger.transaction("unit.claim", A) as session:
             return session.units.claim(RunId("r1"), fence, stages, owner=owner, until=until, now=now)
 
     # ---------------------------------------------------------------- blocks
     def test_a_write_block_is_all_or_nothing(self, ledger):
-        with pytest.raises(KeyError), ledger.transaction("x") as session:  # noqa: PT012  # what it is about
+        with pytest.raises(KeyError), ledger.transaction("x", A) as session:  # noqa: PT012  # what it is about
             session.contexts.claim_number(A)
             session.sources.add(A, [source_row("p")])
             raise KeyError
         with ledger.read() as session:
             assert session.contexts.get(A).highest_version == 0
             assert session.sources.open_for(A, paths("p")) == ()
-        with ledger.transaction("x") as session:  # and the next block is not hindered
+        with ledger.transaction("x", A) as session:  # and the next block is not hindered
             assert session.contexts.claim_number(A) == 1
 
     def test_a_block_sees_its_own_writes(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.contexts.move(A, 3, RunId("r"), 9.0)
             assert (session.contexts.get(A).live_version, session.contexts.get(A).epoch) == (3, 1)
 
@@ -103,7 +108,7 @@ class LedgerContract:
         """What another thread commits meanwhile shows in the next block, not in this one."""
 
         def write():
-            with ledger.transaction("x") as session:
+            with ledger.transaction("x", A) as session:
                 session.contexts.claim_number(A)
 
         with ledger.read() as session:
@@ -121,7 +126,7 @@ class LedgerContract:
         def work():
             try:
                 for _ in range(25):
-                    with ledger.transaction("x") as session:
+                    with ledger.transaction("x", A) as session:
                         numbers.append(session.contexts.claim_number(A))
             except Exception as error:  # noqa: BLE001  # a thread's failure must reach the test
                 errors.append(error)
@@ -136,7 +141,7 @@ class LedgerContract:
 
     def test_another_instance_sees_what_is_committed(self, ledger, tmp_path):
         other = self.make(tmp_path)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.contexts.count_redispatch(A)
         with other.read() as session:
             assert session.contexts.get(A).redispatch_count == 1
@@ -150,7 +155,7 @@ class LedgerContract:
             assert [c.slug for c in session.contexts.list()] == [A, B]
 
     def test_every_move_raises_the_epoch_and_is_remembered(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.versions.add(A, version_row(1))
             session.versions.add(A, version_row(2))
             for at, number in enumerate((1, 2, 1)):
@@ -166,7 +171,7 @@ class LedgerContract:
 
     @pytest.mark.usefixtures("claimed")
     def test_deleting_a_context_erases_all_of_it_and_nothing_else(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for slug in (A, B):
                 session.versions.add(slug, version_row(1))
                 session.contexts.move(slug, 1, RunId("r"), 1.0)
@@ -200,17 +205,17 @@ class LedgerContract:
 
     # ---------------------------------------------------------------- runs
     def test_one_active_run_a_context(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.runs.create(run_row())
             session.runs.create(run_row("other", B))
             session.runs.create(run_row("ended", state="completed"))  # a record of what has ended is no second run
         for state in ("running", "sealed", "flipped"):
-            with ledger.transaction("x") as session:
+            with ledger.transaction("x", A) as session:
                 session.runs.set_state(RunId("r1"), state, 2.0)
-            with pytest.raises(Conflict) as caught, ledger.transaction("x") as session:
+            with pytest.raises(Conflict) as caught, ledger.transaction("x", A) as session:
                 session.runs.create(run_row("r2"))
             assert caught.value.code == "run_active"
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             assert session.runs.active(A).id == "r1"
             session.runs.set_state(RunId("r1"), "completed", 3.0)
             assert session.runs.active(A) is None
@@ -223,14 +228,14 @@ class LedgerContract:
             started_at=9.0, active_at=10.0, ended_at=11.0, cancel_requested=True, output="out", error="e", notes="n",
         )  # fmt: skip
         row = replace(row, force=True)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.runs.create(row)
         with ledger.read() as session:
             assert session.runs.get(row.id) == row
             assert session.runs.get(RunId("none")) is None
 
     def test_adopting_makes_every_earlier_fence_stale(self, ledger, claimed):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             newer = session.runs.adopt(RunId("r1"), "two", 20.0, 5.0)
             assert newer > claimed
             assert session.runs.require(RunId("r1"), newer).owner == "two"
@@ -244,26 +249,26 @@ class LedgerContract:
 
     def test_an_ended_run_has_no_fence(self, ledger, claimed):
         claim = self.claim(ledger, claimed)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.runs.set_state(RunId("r1"), "abandoned", 4.0, error="why")
             run = session.runs.get(RunId("r1"))
             assert (run.state, run.ended_at, run.error) == ("abandoned", 4.0, "why")
             assert not session.runs.renew(RunId("r1"), claimed, 9.0, 5.0)
             assert not session.units.renew(claim, 9.0)
         for act in (lambda s: s.runs.require(RunId("r1"), claimed), lambda s: s.units.finish(claim, 5.0)):
-            with pytest.raises(Conflict) as caught, ledger.transaction("x") as session:
+            with pytest.raises(Conflict) as caught, ledger.transaction("x", A) as session:
                 act(session)
             assert caught.value.code == "stale_fence"
 
     def test_runs_are_listed_newest_first(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for at, slug in enumerate((A, B, A)):
                 session.runs.create(replace(run_row(f"r{at}", slug, "completed"), created_at=float(at)))
             assert [r.id for r in session.runs.list(A, 9)] == ["r2", "r0"]
             assert [r.id for r in session.runs.list(None, 2)] == ["r2", "r1"]
 
     def test_forgetting_keeps_run_rows_and_what_is_active(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for at in range(4):
                 state = "running" if at == 0 else "completed"
                 session.runs.create(replace(run_row(f"r{at}", A, state), created_at=float(at)))
@@ -287,22 +292,22 @@ class LedgerContract:
         second = self.claim(ledger, claimed, now=10.1, until=20.0, stages=("late",))
         assert (second.stage, second.batch, second.attempts) == ("late", 1, 2)
         assert second.fence > first.fence
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             assert not session.units.renew(first, 99.0)
             session.units.release(first)  # passed over
             assert session.units.renew(second, 30.0)
-        with pytest.raises(Conflict) as caught, ledger.transaction("x") as session:
+        with pytest.raises(Conflict) as caught, ledger.transaction("x", A) as session:
             session.units.finish(first, 11.0)
         assert caught.value.code == "stale_fence"
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.units.finish(second, 11.0, embed_tokens=3)
             assert session.units.unfinished(RunId("r1"), ["late"]) == 0
-        with pytest.raises(Conflict), ledger.transaction("x") as session:
+        with pytest.raises(Conflict), ledger.transaction("x", A) as session:
             session.units.finish(second, 12.0)  # done is done
 
     def test_a_released_unit_waits_again(self, ledger, claimed):
         first = self.claim(ledger, claimed)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.units.release(first)
         again = self.claim(ledger, claimed)
         assert (again.stage, again.batch, again.attempts) == (first.stage, first.batch, 2)
@@ -310,14 +315,14 @@ class LedgerContract:
     def test_an_older_owner_of_the_run_claims_renews_and_finishes_nothing(self, ledger, claimed):
         """Its unit's own fence may be the newest still: the new owner of the run has not come to that unit yet."""
         claim = self.claim(ledger, claimed)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.runs.adopt(RunId("r1"), "two", 20.0, 5.0)
             assert not session.units.renew(claim, 99.0)
         for act in (
             lambda s: s.units.finish(claim, 6.0),
             lambda s: s.units.claim(RunId("r1"), claimed, STAGES, owner="one", until=9.0, now=1.0),
         ):
-            with pytest.raises(Conflict) as caught, ledger.transaction("x") as session:
+            with pytest.raises(Conflict) as caught, ledger.transaction("x", A) as session:
                 act(session)
             assert caught.value.code == "stale_fence"
         with ledger.read() as session:
@@ -325,7 +330,7 @@ class LedgerContract:
 
     def test_units_that_exist_are_kept(self, ledger, claimed):
         claim = self.claim(ledger, claimed, stages=("late",))
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.units.create(RunId("r1"), "late", {1: 99, 2: 6})
             session.units.finish(claim, 2.0)
             assert session.units.unfinished(RunId("r1"), ["late"]) == 1
@@ -333,7 +338,7 @@ class LedgerContract:
 
     def test_the_summary_counts_units_and_work(self, ledger, claimed):
         claim = self.claim(ledger, claimed, now=3.0, stages=("early",))
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.units.finish(claim, 8.0, embed_tokens=11)
             by_name = {s.stage: s for s in session.units.summary(RunId("r1"))}
         early = by_name["early"]
@@ -345,7 +350,7 @@ class LedgerContract:
     def test_work(self, ledger):
         run = RunId("r1")
         rows = [WorkRow(SourcePath(f"p{i:04}"), 1 + i % 2, "new", i, i) for i in range(2_300)]
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.work.add(run, rows)
             session.work.add(RunId("other"), rows[:1])
             done = replace(rows[3], status="ok", hash="h", chunks=4, screened="{}", chunks_created=4)
@@ -358,13 +363,13 @@ class LedgerContract:
                 r.path for r in rows[:1_200]
             }
             assert session.work.holds(run, []) == frozenset()
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.work.clear(run)
             assert (session.work.count(run), session.work.count(RunId("other"))) == (0, 1)
 
     # ---------------------------------------------------------------- sources
     def test_sources_by_version(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.sources.add(A, [source_row("p", 1, 3), source_row("p", 3, hash="new"), source_row("q", 2)])
             session.sources.add(A, [source_row("q", 2, hash="second")])  # kept as it is
             session.sources.add(B, [source_row("z")])
@@ -380,7 +385,7 @@ class LedgerContract:
     def test_order_is_by_code_point(self, ledger):
         """Whatever the database's collation: streams are merged with a tree's walk."""
         names = sorted(["b", "B", "a/b", "a-b", "a", "é", "Z", "~", "\U0001f600", "\uffff", "a b", "%25"])
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.sources.add(A, [source_row(name) for name in reversed(names)])
             session.sources.remember_stats(A, {SourcePath(n): StatRow(1, 2, 3, "h", 4.0) for n in names})
             assert [s.path for s in session.sources.page(A, 1, "", 99)] == names
@@ -389,7 +394,7 @@ class LedgerContract:
 
     def test_cheap_state(self, ledger):
         old, new = StatRow(1, 2, 3, "h", 4.0), StatRow(5, 6, 7, "i", 8.0)
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.sources.remember_stats(A, {SourcePath("p"): old, SourcePath("q"): old})
             session.sources.remember_stats(A, {SourcePath("p"): new})
             assert session.sources.stats(A, "", 9) == (("p", new), ("q", old))
@@ -398,7 +403,7 @@ class LedgerContract:
             assert session.sources.stats(A, "", 9) == (("p", new),)
 
     def test_removed_files_are_told_while_the_live_version_shows_them(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.sources.add(A, [source_row("p", 1, 2), source_row("q", 1)])
             session.sources.mark_removed(A, paths("p", "q", "never"), 1, 5.0)
             session.sources.mark_removed(A, paths("q"), 2, 6.0)
@@ -413,7 +418,7 @@ class LedgerContract:
             record_row("x", "p", 3),
             record_row("z", "q", 2),
         ]
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.records.add(A, rows)
             session.records.add(A, [replace(rows[1], content="other")])  # kept as it is
             session.records.add(B, [record_row("x", "p", 1)])
@@ -433,7 +438,7 @@ class LedgerContract:
 
     def test_more_ids_than_one_statement_takes(self, ledger):
         rows = [record_row(f"{i:05}", f"p{i % 7}") for i in range(3_000)]
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.records.add(A, rows)
         with ledger.read() as session:
             assert len(session.records.listed(A, 1, [r.id for r in rows])) == 3_000
@@ -443,7 +448,7 @@ class LedgerContract:
     @pytest.mark.usefixtures("claimed")
     def test_planned_removals_are_stamped_all_or_none(self, ledger):
         run = RunId("r1")
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.records.add(A, [record_row("x"), record_row("y")])
             session.sources.add(A, [source_row("p")])
             session.files.add(A, [file_row("f", "blob")])
@@ -466,7 +471,7 @@ class LedgerContract:
             }
             assert [s.added for s in session.sources.at_for(A, 2, paths("p"))] == [2]
             assert [(f.blob, f.added) for f in session.files.page(A, 2, "", 9)] == [("other", 2)]
-        with pytest.raises(Corruption), ledger.transaction("x") as session:
+        with pytest.raises(Corruption), ledger.transaction("x", A) as session:
             session.records.stamp_planned(A, run, 3)  # what is planned isn't open any more
         with ledger.read() as session:
             assert [r.id for r in session.records.page_removed(A, 2, "", 9)] == ["x#1"]
@@ -476,7 +481,7 @@ class LedgerContract:
     def test_dropping_an_earlier_attempts_plan(self, ledger):
         """Of the paths named, of this run and this number, and nothing else."""
         run = RunId("r1")
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for path in ("p", "q"):
                 session.records.add(A, [record_row(path, path), record_row(f"{path}new", path, 2)])
                 session.sources.add(A, [source_row(path), source_row(path, 2)])
@@ -492,7 +497,7 @@ class LedgerContract:
             assert {(f.path, f.added) for f in session.files.page(A, 2, "", 9)} == {("p", 1), ("q", 2)}
 
     def test_delisted_additions_become_tombstones(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.records.add(A, [record_row("x"), record_row("x", added=2), record_row("y", added=2)])
             session.sources.add(A, [source_row("p", 2)])
             session.files.add(A, [file_row("f", "kept", 1, 2), file_row("f", "lost", 2), file_row("g", "kept", 2)])
@@ -511,7 +516,7 @@ class LedgerContract:
             assert session.records.tombstones(A, "", 9) == ()
 
     def test_reclaim_takes_closed_rows_that_no_readable_version_sees(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for number in (1, 2, 3, 4):
                 session.versions.add(A, version_row(number, readable=number in (2, 4)))
             rows = [
@@ -539,7 +544,7 @@ class LedgerContract:
             else:
                 session.files.add(A, [file_row(path, "b", added, removed, source=path)])
 
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             add(session, "same", 1, OPEN)
             add(session, "came", 3, OPEN)
             add(session, "went", 1, 3)
@@ -550,7 +555,7 @@ class LedgerContract:
             assert session.records.diverged(B, 2) == ()
 
     def test_counts_add_up_by_version(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.records.add_counts(A, 1, 1, {-1: 4, 2**32 - 1: 3, 7: 0}.items())
             session.records.add_counts(A, 1, 2, {-1: -1, 7: 2}.items())
             session.records.add_counts(A, 2, 2, {-1: 100}.items())
@@ -572,7 +577,7 @@ class LedgerContract:
             file_row("c", "1", 1, 3),
             file_row("d", "1", 3),
         ]
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             session.files.add(A, rows)
         with ledger.read() as session:
             between = session.files.changed_between
@@ -591,7 +596,7 @@ class LedgerContract:
 
     # ---------------------------------------------------------------- versions and pins
     def test_versions(self, ledger):
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for number in (1, 2, 3):
                 session.versions.add(A, version_row(number, readable=True))
             session.versions.set_state(A, 2, "retired")
@@ -606,7 +611,7 @@ class LedgerContract:
 
     def test_pins(self, ledger):
         pins = [PinRow("x", 1, 9.0, 1.0), PinRow("y", 2, 8.0, 2.0)]
-        with ledger.transaction("x") as session:
+        with ledger.transaction("x", A) as session:
             for pin in reversed(pins):
                 session.versions.pin(A, pin)
             assert session.versions.pins(A) == tuple(pins)
@@ -624,3 +629,12 @@ class TestSqliteLedger(LedgerContract):
         (tmp_path / "ledger.sqlite").write_bytes(b"not a database at all, not even nearly" * 99)
         with pytest.raises(Corruption):
             self.make(tmp_path)
+
+
+class TestPostgresLedger(LedgerContract):
+    urls: ClassVar[dict[Path, str]] = {}
+
+    def make(self, folder):
+        if folder not in self.urls:
+            self.urls[folder] = postgres_server.fresh_url()
+        return PostgresLedger(self.urls[folder])

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faults.deployment import LEASE_S, SLUG, first_sources, follow, make_home, open_ports, second_sources
+import postgres_server
+from faults.deployment import LEASE_S, LEDGER_URL, SLUG, first_sources, follow, make_home, open_ports, second_sources
 
 from pipeline import bootstrap, contract_state, publish, search
 from pipeline.fingerprint import decode_path
@@ -107,13 +108,14 @@ class Facts:
 class Template:
     """Version 1, and what every case must come to. Built once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, postgres: bool) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="lamina-faults-", dir=RAM if RAM.is_dir() else None))
+        self.postgres = postgres_server.fresh_database() if postgres else ""
         self.server = Server()
         self._numbers = itertools.count()
         sources = self.folder / "sources"
         first_sources(sources)
-        make_home(self.folder / "template", sources)
+        make_home(self.folder / "template", sources, self.postgres)
         with self.case() as case:
             self.old = case.reader_ask()
         second_sources(sources)
@@ -129,12 +131,17 @@ class Template:
     def case(self) -> Iterator[Case]:
         home = self.folder / f"home-{next(self._numbers)}"
         shutil.copytree(self.folder / "template", home)
+        database = postgres_server.fresh_database(self.postgres) if self.postgres else ""
+        if database:
+            (home / LEDGER_URL).write_text(database)
         case = Case(self.server, home)
         try:
             yield case
         finally:
             case.close()
             shutil.rmtree(home)
+            if database:
+                postgres_server.drop_database(database)
 
     def close(self) -> None:
         self.server.close()

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from faults.deployment import EMBEDDER, MANIFEST, SLUG, WHOLE, follow, open_ports
+from faults.deployment import EMBEDDER, LEDGER_URL, MANIFEST, SLUG, WHOLE, follow, open_ports
 from faults.wrappers import InjectedError, Points, faulty
 
 from pipeline import curate
@@ -82,6 +82,9 @@ def case(given: dict[str, Any]) -> dict[str, object]:
     points = Points(given.get("name", ""), given.get("when", ""), given.get("nth", 1), given.get("action", ""))
     points.armed = not given.get("troubled")
     ledger_sqlite.BUSY_TIMEOUT_S = given.get("busy_s", ledger_sqlite.BUSY_TIMEOUT_S)
+    if "idle_s" in given:
+        url = Path(given["home"]) / LEDGER_URL
+        url.write_text(f"{url.read_text()}&options=-cidle_in_transaction_session_timeout%3D{given['idle_s']}s")
     try:
         more = {key: given[key] for key in ("sandbox", "lease_s", "keep") if key in given}
         ports = open_ports(Path(given["home"]), **more)

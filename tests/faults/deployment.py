@@ -15,7 +15,7 @@ from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.fingerprint import encode_path
 from pipeline.ports import Limits, Ports
 from pipeline.rows import RunRow
-from pipeline.settings import Settings
+from pipeline.settings import ServiceChoices, Settings
 from pipeline.types import ContextSlug
 
 SLUG = ContextSlug("notes")
@@ -24,6 +24,8 @@ EMBEDDER = StaticEmbedder()
 PARSER = InProcessParser()
 
 LEASE_S = 30.0
+LEDGER_URL = "ledger_url"
+"""File of a home whose ledger stands on PostgreSQL."""
 ARTIFACTS = {
     "enabled": True,
     "artifact_types": [
@@ -74,7 +76,10 @@ def open_ports(home: Path, *, sandbox: bool = False, lease_s: float = LEASE_S, k
     One version is kept, unless told otherwise, so that a run's reclaim has something to erase.
     """
     limits = Limits(upsert_records=4, embed_texts=6, keep_versions=keep, unit_attempts=50, lease_s=lease_s)
-    ports = bootstrap.build(Settings(home=home, embedder="static", workers=1, user="tester", limits=limits))
+    url = home / LEDGER_URL
+    services = ServiceChoices(ledger_url=url.read_text() if url.exists() else "")
+    settings = Settings(home=home, embedder="static", workers=1, user="tester", limits=limits, services=services)
+    ports = bootstrap.build(settings)
     return replace(
         ports,
         clock=SharedClock(home),
@@ -115,9 +120,11 @@ def second_sources(root: Path) -> None:
     (root / "moves.md").rename(root / "deep/moved.md")
 
 
-def make_home(home: Path, sources: Path) -> None:
+def make_home(home: Path, sources: Path, ledger_url: str = "") -> None:
     """Version 1, live."""
     home.mkdir()
+    if ledger_url:
+        (home / LEDGER_URL).write_text(ledger_url)
     ports = open_ports(home)
     try:
         contexts.open_context(ports, SLUG, kind="folder", root=encode_path(str(sources).encode()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.ledger import Ledger, Session
 from pipeline.ports import KnowledgeView, Memo, ObjectStore, Ports, VectorIndex
-from pipeline.types import Namespace, RecordBatch, RecordId
+from pipeline.types import ContextSlug, Namespace, RecordBatch, RecordId
 
 
 class InjectedError(Exception):
@@ -73,7 +73,7 @@ class FaultLedger:
         self.close = inner.close
 
     @contextmanager
-    def transaction(self, label: str) -> Iterator[Session]:
+    def transaction(self, label: str, context: ContextSlug) -> Iterator[Session]:
         """A process that dies does so with its block written and not yet committed.
 
         One that is stopped stops before the block begins instead: so the block runs on what its owner knew when it fell
@@ -83,7 +83,7 @@ class FaultLedger:
         asleep = self._points.action == "stop"
         if asleep:
             self._points.at(name, "before")
-        with self._points.blocks if asleep else nullcontext(), self._inner.transaction(label) as session:
+        with self._points.blocks if asleep else nullcontext(), self._inner.transaction(label, context) as session:
             yield session
             self._points.at(name, "inside" if asleep else "before")
         self._points.at(name, "after")

@@ -394,7 +394,7 @@ from pipeline.errors import Unavailable
 from pipeline.settings import Settings
 settings = Settings(home=Path(sys.argv[1]))
 ports = bootstrap.build(settings)
-with ports.ledger.transaction("warm up"):
+with ports.ledger.transaction("warm up", "any"):
     pass
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 try:

@@ -43,7 +43,7 @@ def world() -> Iterator[World]:
 
 
 def hold(world: World, *rows: ArtifactRow | EdgeRow) -> None:
-    with world.ledger.transaction("test") as session:
+    with world.ledger.transaction("test", SLUG) as session:
         session.knowledge.add(SLUG, rows)
 
 
@@ -312,14 +312,14 @@ def test_the_catalog_says_what_each_tier_is(world: World) -> None:
 def test_a_decision_is_not_taken_back_under_a_run(world: World) -> None:
     """The run may have read it already; what it carries out would stand without the decision."""
     row = DecisionRow("d1", "pin", "Party", "A", "B", 1.0, "local")
-    with world.ledger.transaction("test") as session:
+    with world.ledger.transaction("test", SLUG) as session:
         session.knowledge.decide(SLUG, row)
         done = session.runs.list(SLUG, 1)[0]
         session.runs.create(replace(done, id=RunId("r2"), state="running", number=0))
     with pytest.raises(Conflict, match="r2") as refused:
         merges.withdraw(world.ports, SLUG, "d1")
     assert refused.value.code == "run_active"
-    with world.ledger.transaction("test") as session:
+    with world.ledger.transaction("test", SLUG) as session:
         session.runs.set_state(RunId("r2"), "abandoned", 2.0)
     assert merges.withdraw(world.ports, SLUG, "d1") == row
     assert merges.decisions(world.ports, SLUG) == ()
@@ -327,7 +327,7 @@ def test_a_decision_is_not_taken_back_under_a_run(world: World) -> None:
 
 def test_a_withdrawn_decision_keeps_the_version_that_it_held_from(world: World) -> None:
     """Otherwise taking the withdrawal back and withdrawing again would forget that there is something to undo."""
-    with world.ledger.transaction("test") as session:
+    with world.ledger.transaction("test", SLUG) as session:
         session.knowledge.decide(SLUG, DecisionRow("d1", "pin", "Party", "A", "B", 1.0, "local"))
         session.knowledge.apply_decisions(SLUG, ["d1"], 1)
     for _ in range(2):

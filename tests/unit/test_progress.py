@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.progress import Estimator, Progress, StageProgress, StageShape
-from pipeline.rows import StageSummary
+from pipeline.units import StageSummary
 
 SHAPES = (
     StageShape("inventory", per_batch=False, measure="files"),
