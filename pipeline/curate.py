@@ -4,9 +4,9 @@
           ─ reduce (subjects of the whole corpus) ─ upsert (artifacts)
           ─ verify ─ seal (stamps; forward only) ─ flip (one compare-and-set) ─ reclaim
 
-`start` claims the context for a run, or takes over one that died. `run_next` claims one unit of work, does it outside
-any transaction, and commits its outcome together with the unit's end and the unit that follows. Both drivers, the
-embedded loop and the workers, do nothing but call these two until the run has ended.
+`starting.start` claims the context for a run, or takes over one that died. `next_claim` claims one unit of work;
+`run_claim` does it outside any transaction, and commits its outcome together with the unit's end and the unit that
+follows. Both drivers, the embedded loop and the fleet, do nothing but call these until the run has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from manifests import Manifest, canonical_json, manifest_from
+from manifests import manifest_from
 from pipeline import contract, publish
 from pipeline.artifacts import leg
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
@@ -24,10 +24,9 @@ from pipeline.fingerprint import canonical_json as canonical
 from pipeline.fingerprint import fingerprint
 from pipeline.ledger import Session
 from pipeline.ports import Ports
-from pipeline.recipe import Recipe, recipe_from_json
-from pipeline.request import CurateRequest, input_of, resolve, same_input
-from pipeline.retry import rest_s
-from pipeline.rows import RUN_ACTIVE, ContextRow, RunRow
+from pipeline.recipe import recipe_from_json
+from pipeline.retry import DELAY_MAX_S, rest_s
+from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.chunk import chunk
 from pipeline.stages.embed_dense import embed_dense
 from pipeline.stages.embed_sparse import embed_sparse
@@ -42,6 +41,7 @@ from pipeline.stages.screen import screen
 from pipeline.stages.seal import seal
 from pipeline.stages.upsert import upsert
 from pipeline.stages.verify import verify
+from pipeline.starting import Started
 from pipeline.types import ContextSlug, RunId
 from pipeline.units import UnitClaim
 
@@ -80,102 +80,6 @@ ACTIVE_STAGES = tuple(stage for stage in STAGES if stage.body is not None)
 BY_NAME = {stage.name: stage for stage in ACTIVE_STAGES}
 CLAIM_ORDER = tuple(stage.name for stage in reversed(ACTIVE_STAGES))
 """Later stages first: a batch that was begun is finished before another begins, which bounds what is in flight."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A run that this caller now owns."""
-
-    context: ContextSlug
-    run: RunId
-    fence: int
-    resumed: bool
-
-
-def start(ports: Ports, request: CurateRequest) -> Started:
-    """Begin a run, or take over the context's unfinished one when that would do the same.
-
-    An unfinished run with other inputs is abandoned first (its finished work is in the memo); a sealed one is always
-    taken over, as it can only go forward.
-
-    Raises:
-        RejectedInput: the request can't be used: unknown context, manifest, model or setting.
-        Conflict: code `run_active`: a living process holds the context.
-    """
-    with ports.ledger.read() as session:
-        context = publish.require_context(session, request.context)
-        live = session.versions.get(context.slug, context.live_version)
-    _require_root(ports, context)
-    request = replace(request, models=leg.tiers_of(request.models, ports))
-    manifest, recipe = resolve(ports, request, live)
-    with ports.ledger.transaction("claim", context.slug) as session:
-        started = _take_over(ports, session, request, manifest, recipe)
-        if started is None:
-            context = publish.require_context(session, request.context)
-            started = _create(ports, session, context, request, manifest, recipe)
-    publish.refresh_view(ports, request.context)  # a crash between a pointer move and this leaves the folder behind
-    return started
-
-
-def _require_root(ports: Ports, context: ContextRow) -> None:
-    if not ports.sources(context).exists():
-        raise RejectedInput(
-            "no_root",
-            f"the source folder of {context.slug} is gone: {context.root}",
-            remedy=f"put it back; or `lamina delete {context.slug}` and curate the new folder",
-        )
-
-
-def _take_over(
-    ports: Ports, session: Session, request: CurateRequest, manifest: Manifest, recipe: Recipe
-) -> Started | None:
-    held = session.runs.active(request.context)
-    if held is None:
-        return None
-    now = ports.clock.now()
-    if held.lease_until > now and held.owner != ports.owner and not ports.is_gone(held.owner):
-        raise Conflict(
-            "run_active",
-            f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
-            remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
-        )
-    same = (held.manifest, held.recipe) == (canonical_json(manifest), recipe.to_json())
-    same = same and same_input(held.input, input_of(request))
-    if held.state == "running" and not same:
-        publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
-        return None
-    fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
-    if same:
-        session.runs.set_input(held.id, input_of(request))  # another --max-spend holds from here on
-    # The new fence has voided every claim that was made under an older one.
-    session.units.release_all(held.id, None)
-    session.contexts.count_redispatch(request.context)
-    return Started(held.context, held.id, fence, resumed=True)
-
-
-def _create(
-    ports: Ports, session: Session, context: ContextRow, request: CurateRequest, manifest: Manifest, recipe: Recipe
-) -> Started:
-    now = ports.clock.now()
-    run = RunRow(
-        id=RunId(fingerprint("run", context.slug, ports.owner, str(now), context.epoch, context.highest_version)[:16]),
-        context=context.slug,
-        kind="curate",
-        trigger=request.trigger,
-        state="running",
-        force=request.force,
-        created_by=ports.user,
-        created_at=now,
-        input=input_of(request),
-        manifest=canonical_json(manifest),
-        recipe=recipe.to_json(),
-        base_version=context.live_version,
-        base_epoch=context.epoch,
-    )
-    session.runs.create(run)
-    session.units.create(run.id, "inventory", {0: 1})
-    fence = session.runs.adopt(run.id, ports.owner, now + ports.limits.lease_s, now)
-    return Started(run.context, run.id, fence, resumed=False)
 
 
 def next_claim(ports: Ports, started: Started, stages: tuple[str, ...] = CLAIM_ORDER) -> UnitClaim | None:
@@ -307,9 +211,29 @@ def let_go(ports: Ports, started: Started) -> None:
             session.units.release_all(started.run, ports.owner)
 
 
-def stumble(ports: Ports, claim: UnitClaim, error: Exception) -> None:
+def stumble(ports: Ports, claim: UnitClaim, error: Exception, *, rests: bool = False) -> None:
     """Hand a unit back after an error that nobody foresaw, and let the ledger say what it was. For drivers."""
-    _hand_back(ports, claim, Unavailable("unforeseen", f"{type(error).__name__}: {error}"))
+    _hand_back(ports, claim, Unavailable("unforeseen", f"{type(error).__name__}: {error}"), rests=rests)
+
+
+def put_down(ports: Ports, claim: UnitClaim) -> None:
+    """Hand a unit back because its worker ends, for another to take at once."""
+    with ports.ledger.transaction("unit.put_down", claim.context) as session:
+        session.units.release(claim)
+
+
+def give_up(ports: Ports, claim: UnitClaim, error: PipelineError) -> None:
+    """End a run of which one unit can't be done; past the seal, where it can only go forward, the unit rests instead."""
+    now = ports.clock.now()
+    with ports.ledger.transaction("unit.give_up", claim.context) as session:
+        run = session.runs.get(claim.run)
+        if run is None or run.fence != claim.run_fence or not session.units.renew(claim, now):
+            return
+        session.units.release(claim, not_before=now + DELAY_MAX_S)
+        if run.state == "running":
+            publish.abandon(session, run, now, state="failed", error=error.message)
+        else:
+            session.runs.set_error(claim.run, error.message, now)
 
 
 def _hand_back(ports: Ports, claim: UnitClaim, error: PipelineError, *, rests: bool = False) -> bool:

@@ -150,8 +150,12 @@ class Lanes(Protocol):
         ...
 
     def list(self, run: RunId) -> tuple[LaneRow, ...]: ...
-    def send(self, run: RunId, lane: int, stage: str, *, until: float, silent: int = 0) -> int:
+    def send(self, run: RunId, lane: int, stage: str, *, until: float) -> int:
         """A message is about to go out; the number that it must bear."""
+        ...
+
+    def resend(self, run: RunId, lane: int, *, until: float) -> None:
+        """The message of the lane's number goes out once more."""
         ...
 
     def take(self, run: RunId, lane: int, seq: int, *, owner: str, until: float) -> bool:

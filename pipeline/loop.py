@@ -1,6 +1,6 @@
 """The embedded driver: threads that claim units and do them until the run has ended.
 
-It holds no rules: `curate.start`, `next_claim` and `run_claim` decide everything. What it adds is concurrency, the
+It holds no rules: `starting.start`, `next_claim` and `run_claim` decide everything. What it adds is concurrency, the
 heartbeat that renews leases beside the work, and the numbers that a progress display reads.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from pipeline import curate, publish
+from pipeline import curate, publish, starting
 from pipeline.errors import Conflict, PipelineError, Unavailable
 from pipeline.namespaces import KINDS, namespace_of
 from pipeline.ports import Ports
@@ -30,7 +30,7 @@ IDLE_S = 0.05
 HEARTBEATS_PER_LEASE = 3
 """A lease of 30 s is renewed every 10 s (DESIGN §4, invariant 10)."""
 
-Start = Callable[[], curate.Started]
+Start = Callable[[], starting.Started]
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Loop:
     """What the threads of one run share."""
 
     ports: Ports
-    started: curate.Started
+    started: starting.Started
     meter: Meter
     cache: DraftCache = field(default_factory=DraftCache)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -163,12 +163,12 @@ class _Loop:
                 self.lost.update(gone if alive else self.held)
 
 
-def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | None = None) -> RunRow:
+def drive(ports: Ports, started: starting.Started, workers: int, meter: Meter | None = None) -> RunRow:
     """Work on a run until it has ended. Returns the ended run.
 
     Args:
         ports: the deployment.
-        started: the run, from `curate.start`.
+        started: the run, from `starting.start`.
         workers: threads, at least 1.
         meter: counts work for a display.
 
@@ -204,7 +204,7 @@ def drive(ports: Ports, started: curate.Started, workers: int, meter: Meter | No
     return run
 
 
-def _threads(ports: Ports, started: curate.Started, workers: int) -> int:
+def _threads(ports: Ports, started: starting.Started, workers: int) -> int:
     """As many as were asked for; else one a processor where the run's model gains by it, at most four, and one elsewhere."""
     if workers:
         return workers
@@ -223,7 +223,7 @@ def curate_and_follow(ports: Ports, request: CurateRequest, workers: int = 0, me
     """
     last: RunRow | None = None
     for _ in range(FOLLOW_MAX):
-        started = curate.start(ports, request)
+        started = starting.start(ports, request)
         run = drive(ports, started, _threads(ports, started, workers), meter)
         if run.state == "noop" and last is not None and last.state == "completed":
             return last

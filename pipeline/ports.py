@@ -330,6 +330,10 @@ class Limits:
     """A unit that takes longer is no longer renewed, so that a hung body can't hold it for ever."""
     unit_attempts: int = 5
     """Claims of one unit after which the run stops and says so."""
+    lanes: int = 16
+    """Units of one run that a fleet has in hand or in its queues at a time; more than its workers have places."""
+    stall_s: float = 3600.0
+    """A run of the fleet of which no unit has ended for so long is given up, with its reason."""
     keep_versions: int = 2
     """Versions most recently live that stay readable."""
     keep_runs: int = 10

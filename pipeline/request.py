@@ -22,7 +22,7 @@ from pipeline.recipe import (
     recipe_from_json,
     serving,
 )
-from pipeline.rows import VersionRow
+from pipeline.rows import RunRow, VersionRow
 from pipeline.types import ContextSlug
 
 
@@ -49,6 +49,10 @@ class CurateRequest:
     max_spend: float | None = None
     """Money past which no further call to a language model is made."""
     trigger: str = "manual"
+    resumed: bool = False
+    """Whether the run was taken over, so that its inventory may be older than the request."""
+    follows: int = 0
+    """Runs before this one that the same request began."""
 
 
 def resolve(ports: Ports, request: CurateRequest, live: VersionRow | None) -> tuple[Manifest, Recipe]:
@@ -174,12 +178,39 @@ def input_of(request: CurateRequest) -> str:
     options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
     if request.max_spend is not None:
         options["max_spend"] = request.max_spend
+    if request.resumed:
+        options["resumed"] = True
+    if request.follows:
+        options["follows"] = request.follows
     return canonical_json({**given, "_options": options})
 
 
 def same_input(held: str, wanted: str) -> bool:
-    """Whether both ask for the same results; what may be spent on them is no part of that."""
+    """Whether both ask for the same results; what may be spent on them, and what went before, is no part of that."""
     left, right = json.loads(held), json.loads(wanted)
     for given in (left, right):
-        given["_options"].pop("max_spend", None)
+        for name in ("max_spend", "resumed", "follows"):
+            given["_options"].pop(name, None)
     return bool(left == right)
+
+
+def request_of(run: RunRow) -> CurateRequest:
+    """What the run was asked for. Its manifest and recipe stand in its row, resolved."""
+    given = json.loads(run.input)
+    options = given["_options"]
+    legs = given.get("legs")
+    return CurateRequest(
+        run.context,
+        force=bool(given["force"]),
+        rehash=bool(options["rehash"]),
+        allow_empty=bool(options["allow_empty"]),
+        batch_size=given.get("batch_size"),
+        models=tuple(given.get("models", ())),
+        legs=tuple(legs) if legs is not None else None,
+        artifacts_reset=bool(given.get("artifacts_reset")),
+        skip_corpus_aggregation=bool(given.get("skip_corpus_aggregation")),
+        max_spend=options.get("max_spend"),
+        trigger=str(given["trigger"]),
+        resumed=bool(options.get("resumed")),
+        follows=int(options.get("follows", 0)),
+    )

@@ -19,7 +19,7 @@ from knowledge_facts import ARTIFACTS, knowledge
 from world import SECTIONS, SLUG, WHOLE, HashEmbedder, World, sqlite_ledger, start, step
 
 from manifests import Manifest, canonical_json, manifest_from
-from pipeline import contexts, curate, publish, screen, search
+from pipeline import contexts, curate, publish, screen, search, starting
 from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
@@ -169,7 +169,7 @@ class Versions:
         self.truth: dict[int, dict[str, Revision]] = {0: {}}
         self.desired: dict[str, Revision] = {}
         self.asked: dict[str, object] = {}
-        self.started: curate.Started | None = None
+        self.started: starting.Started | None = None
         self.owners = itertools.count()
         self.owner = "owner"
         self.used: set[int] = set()

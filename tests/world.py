@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from manifests import Manifest, manifest_from
-from pipeline import contexts, curate, loop, publish, search
+from pipeline import contexts, curate, loop, publish, search, starting
 from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
@@ -179,13 +179,13 @@ class World:
         self.ledger.close()
 
 
-def start(world: World, owner: str = "one", **more: object) -> curate.Started:
+def start(world: World, owner: str = "one", **more: object) -> starting.Started:
     """Begin or take over a run as `owner`."""
-    return curate.start(world.ports_for(owner), world.request(**more))
+    return starting.start(world.ports_for(owner), world.request(**more))
 
 
 def step(
-    world: World, started: curate.Started, owner: str = "one", cache: DraftCache | None = None
+    world: World, started: starting.Started, owner: str = "one", cache: DraftCache | None = None
 ) -> UnitClaim | None:
     """Do one unit of a run."""
     ports = world.ports_for(owner)
@@ -195,7 +195,7 @@ def step(
     return claim
 
 
-def step_until(world: World, started: curate.Started, stage: str, owner: str = "one") -> bool:
+def step_until(world: World, started: starting.Started, stage: str, owner: str = "one") -> bool:
     """Do units until one of `stage` is done; False when the run ended before."""
     while (claim := step(world, started, owner)) is not None:
         if claim.stage == stage:

@@ -157,16 +157,22 @@ class SqlLanes:
         )
         return tuple(LaneRow(*row) for row in rows)
 
-    def send(self, run: RunId, lane: int, stage: str, *, until: float, silent: int = 0) -> int:
+    def send(self, run: RunId, lane: int, stage: str, *, until: float) -> int:
         self._db.run(
-            "UPDATE lane SET stage = ?, seq = seq + 1, state = 'sent', owner = '', until = ?, silent = ? "
+            "UPDATE lane SET stage = ?, seq = seq + 1, state = 'sent', owner = '', until = ?, silent = 0 "
             "WHERE run = ? AND lane = ?",
-            (stage, until, silent, run, lane),
+            (stage, until, run, lane),
         )
         row = self._db.one("SELECT seq FROM lane WHERE run = ? AND lane = ?", (run, lane))
         if row is None:
             raise Corruption("no_lane", f"lane {lane} of run {run} vanished")
         return int(row[0])
+
+    def resend(self, run: RunId, lane: int, *, until: float) -> None:
+        self._db.run(
+            "UPDATE lane SET until = ?, silent = silent + 1 WHERE run = ? AND lane = ? AND state = 'sent'",
+            (until, run, lane),
+        )
 
     def take(self, run: RunId, lane: int, seq: int, *, owner: str, until: float) -> bool:
         done = self._db.run(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import bootstrap, curate, settings
+from pipeline import bootstrap, curate, settings, starting
 from pipeline.types import ContextSlug
 
 
@@ -195,7 +195,7 @@ def test_another_living_run_holds_the_context(lamina: Any) -> None:
     zoo = lamina.zoo()
     lamina.ok("curate", zoo)
     ports = replace(bootstrap.build(settings.load(lamina.environ, lamina.folder)), owner="somebody else")
-    started = curate.start(ports, curate.CurateRequest(ContextSlug("zoo")))
+    started = starting.start(ports, curate.CurateRequest(ContextSlug("zoo")))
     bootstrap.close(ports)
     ended = lamina("curate", zoo)
     assert ended.status == 3

@@ -10,7 +10,7 @@ import pytest
 from world import SECTIONS, SLUG, WHOLE, CountingParser, HashEmbedder, World, start, step_until, text_of
 
 from manifests import manifest_from
-from pipeline import contexts, contract, curate, loop, publish, search, tokens
+from pipeline import contexts, contract, curate, loop, publish, search, starting, tokens
 from pipeline.adapters.memory import MemoryMemo
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
@@ -242,7 +242,7 @@ def test_a_run_whose_process_is_known_to_be_gone_is_resumed_at_once(world: World
     first = start(world, "one")
     step_until(world, first, "chunk")
     assert curate.next_claim(world.ports_for("one"), first) is not None
-    second = curate.start(replace(world.ports_for("two"), is_gone=lambda owner: owner == "one"), world.request())
+    second = starting.start(replace(world.ports_for("two"), is_gone=lambda owner: owner == "one"), world.request())
     assert second.resumed
     assert loop.drive(world.ports_for("two"), second, 1).state == "completed"
     assert sorted(_parser(world).calls) == ["p.md", "q.md"]
