@@ -26,11 +26,12 @@ from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
 from pipeline.adapters.reranker_minilm import MiniLmReranker
 from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
+from pipeline.curate import STAGES
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
 from pipeline.models import Price, Tier
-from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Ports, Reranker
+from pipeline.ports import Clock, DenseEmbedder, Dispatch, LanguageModel, Ports, Reranker
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -137,6 +138,45 @@ def _ledger(settings: Settings) -> Ledger:
             remedy="install lamina[fleet], or unset ledger_url",
         ) from error
     return PostgresLedger(settings.services.ledger_url)
+
+
+def dispatch(settings: Settings) -> Dispatch:
+    """Messages to the fleet's workers.
+
+    Raises:
+        RejectedInput: no broker is set, or Celery isn't installed.
+    """
+    broker = require_broker(settings)
+    try:
+        from pipeline.adapters.dispatch_celery import CeleryDispatch  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise RejectedInput(
+            "no_celery", "the fleet's libraries aren't installed", remedy="install lamina[fleet]"
+        ) from error
+    return CeleryDispatch(broker, settings.limits.unit_limit_s, {stage.name: stage.waits for stage in STAGES})
+
+
+def broker_file(settings: Settings) -> Path:
+    """Where `lamina up` writes the address of the broker that it runs."""
+    return settings.home / "broker"
+
+
+def require_broker(settings: Settings) -> str:
+    """The broker's address: from settings, or of the fleet that `lamina up` runs in this home.
+
+    Raises:
+        RejectedInput: there is neither.
+    """
+    if settings.services.broker_url:
+        return settings.services.broker_url
+    try:
+        return broker_file(settings).read_text("utf-8").strip()
+    except OSError:
+        raise RejectedInput(
+            "no_broker",
+            "no broker is set, and no local fleet runs here",
+            remedy="set broker_url in lamina.toml (LAMINA_BROKER_URL), or start a fleet on this machine: lamina up",
+        ) from None
 
 
 def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextRow) -> LocalSourceTree:

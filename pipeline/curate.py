@@ -53,6 +53,9 @@ class Stage:
     name: str
     scope: Literal["batch", "corpus"]
     """A unit is a batch of sources, or the whole run."""
+    waits: Literal["cpu", "embed", "model", "store"]
+    """What its units mostly wait for: this machine's processor, the dense model, a language model, or stores. Workers
+    of a fleet take their units by it."""
     measure: str
     """What a unit's size counts."""
     body: Callable[[Job], Outcome] | None
@@ -60,20 +63,20 @@ class Stage:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("inventory", "corpus", "files", inventory),
-    Stage("parse", "batch", "bytes", parse),
-    Stage("chunk", "batch", "bytes", chunk),
-    Stage("screen", "batch", "bytes", screen),
-    Stage("embed_dense", "batch", "tokens", embed_dense),
-    Stage("embed_sparse", "batch", "records", embed_sparse),
-    Stage("extract", "batch", "records", extract),
-    Stage("reduce", "corpus", "subjects", reduce),
-    Stage("upsert", "batch", "records", upsert),
-    Stage("layers", "corpus", "nodes", None),
-    Stage("verify", "corpus", "records", verify),
-    Stage("seal", "corpus", "records", seal),
-    Stage("flip", "corpus", "versions", flip),
-    Stage("reclaim", "corpus", "versions", reclaim),
+    Stage("inventory", "corpus", "store", "files", inventory),
+    Stage("parse", "batch", "cpu", "bytes", parse),
+    Stage("chunk", "batch", "cpu", "bytes", chunk),
+    Stage("screen", "batch", "cpu", "bytes", screen),
+    Stage("embed_dense", "batch", "embed", "tokens", embed_dense),
+    Stage("embed_sparse", "batch", "cpu", "records", embed_sparse),
+    Stage("extract", "batch", "model", "records", extract),
+    Stage("reduce", "corpus", "model", "subjects", reduce),
+    Stage("upsert", "batch", "store", "records", upsert),
+    Stage("layers", "corpus", "cpu", "nodes", None),
+    Stage("verify", "corpus", "store", "records", verify),
+    Stage("seal", "corpus", "store", "records", seal),
+    Stage("flip", "corpus", "store", "versions", flip),
+    Stage("reclaim", "corpus", "store", "versions", reclaim),
 )
 
 ACTIVE_STAGES = tuple(stage for stage in STAGES if stage.body is not None)

@@ -10,42 +10,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from pipeline import curate, publish, starting
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
 from pipeline.ledger import Session
-from pipeline.ports import Ports
+from pipeline.ports import Dispatch, Ports
 from pipeline.request import CurateRequest, input_of, request_of
 from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug, RunId
-from pipeline.units import LaneRow, UnitClaim
+from pipeline.units import LaneRow, Token, UnitClaim
 
 FLEET = "fleet"
 """Who owns a run that workers share; single units belong to single workers."""
 
 HEARTBEATS_PER_LEASE = 3
-PATIENCE_S = 30.0
-"""How long a message may take before it is sent again; doubled for every time in a row, up to the next."""
+PATIENCE = 2
+"""Periods of `reconcile` that a message may take before it is sent again; doubled for every time in a row."""
 PATIENCE_MAX_S = 600.0
+SMALL_BATCHES = 1
+"""Batches of a run that somebody is probably waiting for: it needn't queue behind large ones."""
 FOLLOW_MAX = 5
 """Runs in a row that may follow one submission."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What a message holds: ids only."""
-
-    stage: str
-    run: RunId
-    lane: int
-    seq: int
-
-
-Dispatch = Callable[[Token], None]
-"""Sends a token to whoever does its stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +77,7 @@ def _allow(ports: Ports, held: RunRow, request: CurateRequest) -> None:
         return
     with ports.ledger.transaction("lane.allow", held.context) as session:
         session.runs.set_input(held.id, input_of(replace(now, max_spend=request.max_spend)))
-        session.units.wake(held.id)
+        session.units.wake(held.id, ports.clock.now())
 
 
 def _enter(ports: Ports, started: starting.Started, dispatch: Dispatch) -> Submitted:
@@ -227,6 +215,9 @@ def _pass_on(ports: Ports, run: RunRow, token: Token, dispatch: Dispatch) -> Non
     _send(dispatch, tokens)
     if now is not None and not active:
         _follow(ports, now, dispatch)
+        if now.state == "completed":
+            with suppress(Unavailable):
+                dispatch.finished(now.context)
 
 
 def _follow(ports: Ports, ended: RunRow, dispatch: Dispatch) -> None:
@@ -250,19 +241,28 @@ def _assign(ports: Ports, session: Session, run: RunId) -> tuple[Token, ...]:
         return ()
     now = ports.clock.now()
     waiting = session.units.waiting(run, curate.CLAIM_ORDER, now, len(lanes))
+    reserved = session.work.highest_batch(run) <= SMALL_BATCHES
     for lane in lanes:
         if lane.state == "sent" and lane.stage in waiting:
             waiting[lane.stage] -= 1
     wanted = [stage for stage in curate.CLAIM_ORDER for _ in range(waiting.get(stage, 0))]
     return tuple(
-        Token(stage, run, lane, session.lanes.send(run, lane, stage, until=now + PATIENCE_S))
+        Token(
+            stage,
+            run,
+            lane,
+            session.lanes.send(run, lane, stage, until=now + PATIENCE * ports.limits.reconcile_s),
+            reserved,
+        )
         for lane, stage in zip(idle, wanted, strict=False)
     )
 
 
 def _send(dispatch: Dispatch, tokens: Sequence[Token]) -> None:
-    for token in tokens:
-        dispatch(token)
+    """Messages are hints: where the broker is away, `reconcile` sends them once it is back."""
+    with suppress(Unavailable):
+        for token in tokens:
+            dispatch.send(token)
 
 
 def reconcile(ports: Ports, dispatch: Dispatch) -> int:
@@ -284,29 +284,30 @@ def reconcile_run(ports: Ports, run: RunRow, dispatch: Dispatch) -> int:
         if _stalled(ports, session, run, now):
             return 0
         session.lanes.create(run.id, ports.limits.lanes)
-        again = [token for lane in session.lanes.list(run.id) if (token := _overdue(session, run, lane, now))]
+        again = [token for lane in session.lanes.list(run.id) if (token := _overdue(ports, session, run, lane))]
         tokens = (*again, *_assign(ports, session, run.id))
     _send(dispatch, tokens)
     return len(tokens)
 
 
-def _overdue(session: Session, run: RunRow, lane: LaneRow, now: float) -> Token | None:
+def _overdue(ports: Ports, session: Session, run: RunRow, lane: LaneRow) -> Token | None:
     """A message that wasn't answered is sent again; a worker that fell silent loses its lane."""
+    now = ports.clock.now()
     if lane.state == "idle" or lane.until > now:
         return None
     if lane.state == "held":
         session.lanes.rest(run.id, lane.lane)
         return None
-    patience = min(PATIENCE_MAX_S, PATIENCE_S * 2.0 ** (lane.silent + 1))
+    patience = min(PATIENCE_MAX_S, PATIENCE * ports.limits.reconcile_s * 2.0 ** (lane.silent + 1))
     session.lanes.resend(run.id, lane.lane, until=now + patience)
-    return Token(lane.stage, run.id, lane.lane, lane.seq)
+    reserved = session.work.highest_batch(run.id) <= SMALL_BATCHES
+    return Token(lane.stage, run.id, lane.lane, lane.seq, reserved)
 
 
 def _stalled(ports: Ports, session: Session, run: RunRow, now: float) -> bool:
     """Give up a run of which no unit has ended for too long, with the reason that stands there last."""
-    summary = session.units.summary(run.id)
-    last = max((stage.last_at for stage in summary), default=0.0) or run.created_at
-    if run.state != "running" or now - max(last, run.started_at) < ports.limits.stall_s:
+    last = max(session.units.moved_at(run.id, now), run.started_at)
+    if run.state != "running" or now - last < ports.limits.stall_s:
         return False
     resting = session.units.open(run.id, 1)
     if resting and resting[0].not_before > now + ports.limits.stall_s:
@@ -337,7 +338,7 @@ def requeue(ports: Ports, run_id: RunId, dispatch: Dispatch) -> int:
             remedy=f"go on with it: lamina curate {run.context}",
         )
     with ports.ledger.transaction("lane.requeue", run.context) as session:
-        session.units.wake(run.id)
+        session.units.wake(run.id, ports.clock.now())
         for lane in session.lanes.list(run.id):
             if lane.state == "sent" or lane.until < ports.clock.now():
                 session.lanes.rest(run.id, lane.lane)

@@ -135,8 +135,12 @@ class Units(Protocol):
         """Put waiting units of other batches, batch to size, in the claimed one's place."""
         ...
 
-    def wake(self, run: RunId) -> None:
+    def wake(self, run: RunId, now: float) -> None:
         """Let every waiting unit be claimed at once, as if never begun."""
+        ...
+
+    def moved_at(self, run: RunId, now: float) -> float:
+        """When a unit last ended or was woken; `now` while one is at work; 0 where neither ever was."""
         ...
 
     def summary(self, run: RunId) -> tuple[StageSummary, ...]: ...

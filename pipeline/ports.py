@@ -27,6 +27,7 @@ from pipeline.types import (
     SourcePath,
     StoredRecords,
 )
+from pipeline.units import Token
 
 
 class Clock(Protocol):
@@ -314,6 +315,30 @@ class KnowledgeView(Protocol):
         ...
 
 
+class Dispatch(Protocol):
+    """How a fleet's processes tell each other of work. Messages are hints: they may be lost, repeated or come late."""
+
+    def send(self, token: Token) -> None:
+        """To whoever does the token's stage.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        ...
+
+    def finished(self, context: ContextSlug) -> None:
+        """A version of the context went live: what makes searches of it fast may be built.
+
+        Raises:
+            Unavailable: as above.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the connections. May be repeated."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds that say where and how work runs. None of them changes a result."""
@@ -332,7 +357,9 @@ class Limits:
     """Claims of one unit after which the run stops and says so."""
     lanes: int = 16
     """Units of one run that a fleet has in hand or in its queues at a time; more than its workers have places."""
-    stall_s: float = 3600.0
+    reconcile_s: float = 15.0
+    """How often a fleet looks for lost messages and silent workers; a message may take twice as long."""
+    stall_s: float = 7200.0
     """A run of the fleet of which no unit has ended for so long is given up, with its reason."""
     keep_versions: int = 2
     """Versions most recently live that stay readable."""

@@ -83,6 +83,8 @@ class ServiceChoices:
 
     ledger_url: str = field(default="", repr=False)
     """PostgreSQL database that holds the ledger: `postgresql://user:password@host:port/database`. Never shown."""
+    broker_url: str = field(default="", repr=False)
+    """Redis through which workers are told of work: `redis://:password@host:port/0`. Never shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-SECRET = frozenset({"openai_api_key", "ledger_url"})
+SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url"})
 """Settings whose values are shown to nobody."""
 
 GROUPS: dict[str, Any] = {

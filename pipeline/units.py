@@ -78,3 +78,15 @@ class StageSummary:
     """When its latest unit ended; 0 before that."""
     embed_tokens: int
     """Tokens that its units ran through an embedding model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a message to workers holds: ids only."""
+
+    stage: str
+    run: RunId
+    lane: int
+    seq: int
+    reserved: bool = False
+    """Whether the run is small, so that it goes by the lane kept free for such."""

@@ -132,10 +132,18 @@ class SqlUnits:
         )
         self.create(claim.run, claim.stage, sizes)
 
-    def wake(self, run: RunId) -> None:
+    def wake(self, run: RunId, now: float) -> None:
         self._db.run(
-            "UPDATE unit SET attempts = 0, failures = 0, not_before = 0 WHERE run = ? AND state = 'waiting'", (run,)
+            "UPDATE unit SET attempts = 0, failures = 0, not_before = ? WHERE run = ? AND state = 'waiting'", (now, run)
         )
+
+    def moved_at(self, run: RunId, now: float) -> float:
+        row = self._db.one(
+            "SELECT MAX(CASE WHEN state = 'done' THEN ended_at WHEN state = 'leased' AND lease_until > ? THEN ? "
+            "WHEN attempts = 0 THEN not_before ELSE 0 END) FROM unit WHERE run = ?",
+            (now, now, run),
+        )
+        return float(row[0] or 0) if row else 0.0
 
 
 class SqlLanes:

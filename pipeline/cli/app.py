@@ -28,6 +28,7 @@ from pipeline.cli import (
     profiling,
     staged,
     versioning,
+    working,
 )
 from pipeline.cli.invocation import Invocation
 from pipeline.console import Console
@@ -59,6 +60,11 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("remove", staged.remove, "lamina remove notes minutes/2023"),
     ("delete", staged.delete, "lamina delete notes --yes"),
     ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),
+    ("submit", working.submit, "lamina submit ./handbook --wait"),
+    ("explain", working.explain, "lamina explain 3f2a9c0d1b7e4a55"),
+    ("requeue", working.requeue, "lamina requeue 3f2a9c0d1b7e4a55"),
+    ("worker", working.worker, "lamina worker --queues cpu,store --beat"),
+    ("up", working.up, "lamina up --workers 2"),
     ("doctor", doctor.doctor, "lamina doctor"),
 )
 """Every verb: its name, what it does, and an example for its help."""

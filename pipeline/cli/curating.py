@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,10 +19,14 @@ from pipeline.cli.outcome import tell_end
 from pipeline.console import Console
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path, encode_path
+from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.progress import Estimator, Progress, StageProgress, StageShape
-from pipeline.rows import ContextRow
+from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, RunId, SourcePath
+
+if TYPE_CHECKING:
+    from pipeline.request import CurateRequest
 
 INTERRUPTED = 130
 
@@ -101,15 +105,62 @@ def curate(
     run that was cut short goes on where it stopped.
     """
     from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
-    from pipeline.request import CurateRequest  # noqa: PLC0415  # brings the models' libraries
 
     call = invocation(context, as_json=as_json)
     call.workers = workers
+    request = request_from(
+        call,
+        what,
+        name,
+        manifest=manifest,
+        settings=settings,
+        force=force,
+        rehash=rehash,
+        allow_empty=allow_empty,
+        batch_size=batch_size,
+        legs=legs,
+        models=models,
+        artifacts_reset=artifacts_reset,
+        skip_corpus_aggregation=skip_corpus_aggregation,
+        max_spend=max_spend,
+    )
+    slug = request.context
+    meter = Meter()
+    try:
+        with _stoppable(call.console), call.console.watch(_looker(call.ports, slug, meter)):
+            run = curate_and_follow(call.ports, request, call.settings.workers, meter)
+    except KeyboardInterrupt:
+        call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
+        return INTERRUPTED
+    status = tell_end(call.console, call.ports, run)
+    _optimize(call, slug)
+    return status
+
+
+def request_from(
+    call: Invocation,
+    what: str,
+    name: str,
+    *,
+    manifest: str,
+    settings: list[str] | None,
+    force: bool,
+    rehash: bool,
+    allow_empty: bool,
+    batch_size: int,
+    legs: str,
+    models: list[str] | None,
+    artifacts_reset: bool,
+    skip_corpus_aggregation: bool,
+    max_spend: float | None,
+) -> CurateRequest:
+    """What was typed as a request; its context is made where a folder is curated for the first time."""
+    from pipeline.request import CurateRequest  # noqa: PLC0415  # brings the models' libraries
+
     wanted = read_manifest(manifest) if manifest else None
     choices = pairs_of(settings or ())
-    slug = _open(call, what, name)
-    request = CurateRequest(
-        slug,
+    return CurateRequest(
+        _open(call, what, name),
         wanted,
         choices,
         force=force,
@@ -122,16 +173,6 @@ def curate(
         skip_corpus_aggregation=skip_corpus_aggregation,
         max_spend=max_spend,
     )
-    meter = Meter()
-    try:
-        with _stoppable(call.console), call.console.watch(_looker(call.ports, slug, meter)):
-            run = curate_and_follow(call.ports, request, call.settings.workers, meter)
-    except KeyboardInterrupt:
-        call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
-        return INTERRUPTED
-    status = tell_end(call.console, call.ports, run)
-    _optimize(call, slug)
-    return status
 
 
 def _optimize(call: Invocation, slug: ContextSlug) -> None:
@@ -251,27 +292,49 @@ def _same_folder(root: str, folder: str) -> bool:
 
 def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progress | None]:
     """What the console calls to see how far the context's run has got."""
+    shown: list[RunId] = []
+
+    def which(session: Session) -> RunRow | None:
+        run = session.runs.active(slug) or next(iter(session.runs.list(slug, 1)), None)
+        found = run if run is not None and run.owner == ports.owner else None
+        # A run that has ended since the last look is looked at once more, so that its end is told, too.
+        looked = session.runs.get(shown[0]) if shown else found
+        if found is not None:
+            shown[:] = [found.id]
+        return looked
+
+    return _look_at(ports, which, meter.done, meter.doing)
+
+
+def looker_at(ports: Ports, run: RunId) -> Callable[[], Progress | None]:
+    """The same for a run of the fleet, and for the runs that follow it: only the ledger tells how far it has got."""
+    nothing: dict[str, int] = {}
+
+    def which(session: Session) -> RunRow | None:
+        row = session.runs.get(run)
+        return (session.runs.active(row.context) or row) if row else None
+
+    return _look_at(ports, which, nothing, nothing)
+
+
+def _look_at(
+    ports: Ports, which: Callable[[Session], RunRow | None], done: Mapping[str, int], doing: Mapping[str, int]
+) -> Callable[[], Progress | None]:
     from pipeline.curate import stages_of  # noqa: PLC0415  # as above
 
     estimator = Estimator((), ports.clock.now())
-    shown: list[RunId] = []
 
     def look() -> Progress | None:
         with ports.ledger.read() as session:
-            run = session.runs.active(slug) or next(iter(session.runs.list(slug, 1)), None)
-            found = run if run is not None and run.owner == ports.owner else None
-            # A run that has ended since the last look is looked at once more, so that its end is told, too.
-            looked = session.runs.get(shown[0]) if shown else found
+            looked = which(session)
             summary = session.units.summary(looked.id) if looked else ()
-        if found is not None:
-            shown[:] = [found.id]
         if looked is None:
             return None
         stages = stages_of(looked)
         estimator.shapes = tuple(StageShape(stage.name, stage.scope == "batch", stage.measure) for stage in stages)
-        done = {stage.name: meter.done.get(stage.name, 0) for stage in stages}
-        doing = {stage.name: meter.doing.get(stage.name, 0) for stage in stages}
-        return estimator.look(looked.id, summary, done, doing, ports.clock.now())
+        now_done = {stage.name: done.get(stage.name, 0) for stage in stages}
+        now_doing = {stage.name: doing.get(stage.name, 0) for stage in stages}
+        return estimator.look(looked.id, summary, now_done, now_doing, ports.clock.now())
 
     return look
 

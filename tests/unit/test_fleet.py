@@ -15,11 +15,11 @@ from world import SECTIONS, SLUG, HashEmbedder, World, text_of
 from pipeline import curate, fleet, publish
 from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.errors import Conflict, RejectedInput, Unavailable
-from pipeline.fleet import Token
 from pipeline.models import Price, Tier
 from pipeline.ports import Limits
 from pipeline.stages.job import DraftCache
-from pipeline.types import RunId, SourcePath
+from pipeline.types import ContextSlug, RunId, SourcePath
+from pipeline.units import Token
 
 LANES = 5
 
@@ -43,11 +43,18 @@ class Broker:
 
     def __init__(self) -> None:
         self.queue: deque[Token] = deque()
+        self.live: list[ContextSlug] = []
         self.most = 0
 
-    def __call__(self, token: Token) -> None:
+    def send(self, token: Token) -> None:
         self.queue.append(token)
         self.most = max(self.most, len(self.queue))
+
+    def finished(self, context: ContextSlug) -> None:
+        self.live.append(context)
+
+    def close(self) -> None:
+        pass
 
 
 def run_out(world: World, broker: Broker, owner: str = "w1") -> list[str]:
@@ -75,6 +82,7 @@ def test_a_run_of_lanes_gives_what_the_loop_gives(world: World) -> None:
     outcomes = run_out(world, broker)
     assert state(world) == "completed"
     assert set(outcomes) <= {"done", "idle"}
+    assert broker.live == [SLUG]
     other = world_of()
     try:
         other.curate()
@@ -130,7 +138,7 @@ def test_lost_messages_and_dead_workers_do_not_keep_a_run_from_its_end(seed: int
             if what < 0.15:
                 continue  # lost
             if what < 0.3:
-                broker(token)  # twice
+                broker.send(token)  # twice
             if what < 0.4:
                 _die_at_it(world, token)
                 continue
@@ -307,7 +315,7 @@ def test_a_run_whose_base_was_moved_is_followed_by_a_fresh_one(world: World) -> 
             break
         fleet.step(world.ports_for("w1"), token, broker, cache=DraftCache())
     curate.rollback(world.ports_for("cli"), SLUG, 1)
-    broker(token)
+    broker.send(token)
     run_out(world, broker)
     with world.ledger.read() as session:
         assert session.runs.get(first).state in ("abandoned", "retired")  # type: ignore[union-attr]

@@ -1,0 +1,40 @@
+"""One task a stage, each a single call; and the two that keep the fleet in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline import fleet, loop
+from pipeline.adapters.dispatch_celery import OPTIMIZE, PREFIX, RECONCILE
+from pipeline.curate import ACTIVE_STAGES
+from pipeline.types import ContextSlug, RunId
+from pipeline.units import Token
+from workers import process
+from workers.app import app, settings
+
+
+def _task(stage: str) -> Callable[[str, int, int], str]:
+    def do(run: str, lane: int, seq: int) -> str:
+        held = process.current(settings)
+        token = Token(stage, RunId(run), lane, seq)
+        return fleet.step(held.ports, token, held.dispatch, cache=held.cache, stopping=process.stopping)
+
+    return do
+
+
+def reconcile() -> int:
+    """Put right what messages and workers have lost."""
+    held = process.current(settings)
+    return fleet.reconcile(held.ports, held.dispatch)
+
+
+def optimize(context: str) -> int:
+    """Build what makes searches of a large context fast, once a version is live."""
+    held = process.current(settings)
+    return loop.optimize(held.ports, ContextSlug(context), report=lambda _done, _total: None, stop=process.stopping)
+
+
+STAGE_TASKS = {stage.name: app.task(_task(stage.name), name=PREFIX + stage.name) for stage in ACTIVE_STAGES}
+"""Stage to its task."""
+CHORES = {name: app.task(body, name=PREFIX + name) for name, body in ((RECONCILE, reconcile), (OPTIMIZE, optimize))}
+"""The tasks beside the stages."""
