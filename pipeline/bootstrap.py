@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
@@ -26,15 +28,17 @@ from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
 from pipeline.adapters.reranker_minilm import MiniLmReranker
 from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
-from pipeline.curate import STAGES
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
 from pipeline.models import Price, Tier
-from pipeline.ports import Clock, DenseEmbedder, Dispatch, LanguageModel, Ports, Reranker
+from pipeline.ports import Clock, DenseEmbedder, Dispatch, LanguageModel, Memo, ObjectStore, Ports, Reranker, SourceTree
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
+
+if TYPE_CHECKING:
+    from pipeline.adapters.s3_client import S3Settings
 
 GC_ALLOCATIONS = 50_000
 """New containers between two collections of the youngest generation; some megabytes at most."""
@@ -84,6 +88,7 @@ def build(settings: Settings) -> Ports:
     def index(slug: ContextSlug) -> LocalIndex:
         with lock:
             if slug not in indexes:
+                context_folder(settings, slug).mkdir(parents=True, exist_ok=True)  # its files may stand elsewhere
                 indexes[slug] = LocalIndex(context_folder(settings, slug) / "index.sqlite", graphs=_graphs(settings))
             return indexes[slug]
 
@@ -96,7 +101,7 @@ def build(settings: Settings) -> Ports:
     return Ports(
         clock=clock,
         ledger=ledger,
-        memo=SqliteMemo(settings.home / "memo.sqlite", clock=clock, max_bytes=settings.memo_bytes),
+        memo=_memo(settings, clock),
         parser=SandboxedParser(
             SandboxLimits(
                 memory_bytes=settings.parser.memory_bytes,
@@ -108,7 +113,7 @@ def build(settings: Settings) -> Ports:
         ),
         embedders=_embedders(settings),
         index=index,
-        objects=lambda slug: LocalObjectStore(context_folder(settings, slug) / "objects"),
+        objects=lambda slug: _objects(settings, slug),
         sources=lambda context: _sources(settings, clock, ledger, context),
         view=lambda slug: LocalView(context_folder(settings, slug) / "knowledge"),
         limits=settings.limits,
@@ -140,6 +145,51 @@ def _ledger(settings: Settings) -> Ledger:
     return PostgresLedger(settings.services.ledger_url)
 
 
+def _memo(settings: Settings, clock: Clock) -> Memo:
+    """Beside the ledger: whoever shares one shares the other."""
+    if not settings.services.ledger_url:
+        return SqliteMemo(settings.home / "memo.sqlite", clock=clock, max_bytes=settings.memo_bytes)
+    from pipeline.adapters.memo_postgres import PostgresMemo  # noqa: PLC0415  # its driver is an extra
+
+    large = _s3_store(settings, "shared/") if settings.services.objects_url else None
+    return PostgresMemo(settings.services.ledger_url, clock, objects=large, max_bytes=settings.memo_bytes)
+
+
+def _objects(settings: Settings, slug: ContextSlug) -> ObjectStore:
+    if settings.services.objects_url:
+        return _s3_store(settings, f"contexts/{slug}/")
+    return LocalObjectStore(context_folder(settings, slug) / "objects")
+
+
+def _s3_store(settings: Settings, below: str) -> ObjectStore:
+    from pipeline.adapters.object_store_s3 import S3ObjectStore  # noqa: PLC0415  # boto3 is an extra
+
+    given = _s3(settings, settings.services.objects_url, "objects_url")
+    return S3ObjectStore(replace(given, prefix=given.prefix + below))
+
+
+def _s3(settings: Settings, url: str, what: str) -> S3Settings:
+    """Bucket and prefix of an `s3://` address, with the deployment's way to reach it.
+
+    Raises:
+        RejectedInput: it is none, or boto3 isn't installed.
+    """
+    try:
+        from pipeline.adapters.s3_client import S3Settings  # noqa: PLC0415  # as above
+    except ImportError as error:
+        raise RejectedInput(
+            "no_boto3", f"{what} is {url}, and boto3 isn't installed", remedy="install lamina[fleet]"
+        ) from error
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    if not url.startswith("s3://") or not bucket:
+        raise RejectedInput("bad_settings", f"{what} is {url!r}", remedy="write it as s3://BUCKET/PREFIX")
+    prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+    chosen = settings.services
+    return S3Settings(
+        bucket, prefix, chosen.s3_endpoint_url, chosen.s3_region, chosen.s3_access_key, chosen.s3_secret_key
+    )
+
+
 def dispatch(settings: Settings) -> Dispatch:
     """Messages to the fleet's workers.
 
@@ -153,6 +203,8 @@ def dispatch(settings: Settings) -> Dispatch:
         raise RejectedInput(
             "no_celery", "the fleet's libraries aren't installed", remedy="install lamina[fleet]"
         ) from error
+    from pipeline.curate import STAGES  # noqa: PLC0415  # brings every stage and its libraries
+
     return CeleryDispatch(broker, settings.limits.unit_limit_s, {stage.name: stage.waits for stage in STAGES})
 
 
@@ -179,7 +231,11 @@ def require_broker(settings: Settings) -> str:
         ) from None
 
 
-def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextRow) -> LocalSourceTree:
+def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextRow) -> SourceTree:
+    if context.kind == "s3":
+        from pipeline.adapters.source_tree_s3 import S3SourceTree  # noqa: PLC0415  # boto3 is an extra
+
+        return S3SourceTree(_s3(settings, decode_path(SourcePath(context.root)).decode(), "the source"))
     if context.kind == "staged":
         # Whoever reads the tree sees imports whole: one that was cut short after its commit is finished first.
         places = staged_places(settings, context.slug)

@@ -52,8 +52,8 @@ def open_context(ports: Ports, slug: ContextSlug, *, kind: str, root: str) -> Co
     Args:
         ports: the deployment.
         slug: its name.
-        kind: `folder` or `staged`.
-        root: the folder, as `fingerprint.encode_path` writes it; empty when staged.
+        kind: `folder`, `s3` or `staged`.
+        root: the folder, as `fingerprint.encode_path` writes it, or an `s3://` address; empty when staged.
 
     Raises:
         RejectedInput: the name is taken by another folder, or by staged files.
@@ -64,7 +64,7 @@ def open_context(ports: Ports, slug: ContextSlug, *, kind: str, root: str) -> Co
             held = ContextRow(slug, kind, root, ports.clock.now())
             session.contexts.create(held)
         elif (held.kind, held.root) != (kind, root):
-            where = held.root if held.kind == "folder" else "files staged with lamina add"
+            where = held.root or "files staged with lamina add"
             raise RejectedInput(
                 "slug_taken",
                 f"context {slug} belongs to {where}",

@@ -20,9 +20,9 @@ class ContextRow:
 
     slug: ContextSlug
     kind: str
-    """`folder`: read in place; `staged`: files were copied in with `lamina add`."""
+    """`folder`, `s3`: read in place; `staged`: files were copied in with `lamina add`."""
     root: str
-    """Absolute folder, encoded like a source path; empty for a staged context."""
+    """Absolute folder, encoded like a source path, or `s3://bucket/prefix`; empty for a staged context."""
     created_at: float
     live_version: int = 0
     epoch: int = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import RejectedInput
-from pipeline.ports import Limits
+from pipeline.limits import Limits
 
 PREFIX = "LAMINA_"
 CONFIG = "LAMINA_CONFIG"
@@ -85,6 +85,14 @@ class ServiceChoices:
     """PostgreSQL database that holds the ledger: `postgresql://user:password@host:port/database`. Never shown."""
     broker_url: str = field(default="", repr=False)
     """Redis through which workers are told of work: `redis://:password@host:port/0`. Never shown."""
+    objects_url: str = ""
+    """Bucket for files of versions and large memo values: `s3://bucket/prefix`."""
+    s3_endpoint_url: str = ""
+    """Of an S3 server other than AWS'."""
+    s3_region: str = ""
+    s3_access_key: str = field(default="", repr=False)
+    """Never shown; without it credentials come from where boto3 looks for them."""
+    s3_secret_key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url"})
+SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url", "s3_access_key", "s3_secret_key"})
 """Settings whose values are shown to nobody."""
 
 GROUPS: dict[str, Any] = {

@@ -21,7 +21,8 @@ from pipeline.adapters.memory_files import MemorySourceTree, MemoryView
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.errors import RejectedInput
 from pipeline.ledger import Ledger
-from pipeline.ports import DenseEmbedder, LanguageModel, Limits, Memo, ObjectStore, Parser, Ports, VectorIndex
+from pipeline.limits import Limits
+from pipeline.ports import DenseEmbedder, LanguageModel, Memo, ObjectStore, Parser, Ports, VectorIndex
 from pipeline.request import CurateRequest
 from pipeline.rows import RecordRow, RunRow
 from pipeline.stages.job import DraftCache

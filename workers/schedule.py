@@ -14,7 +14,7 @@ from pipeline.adapters.dispatch_celery import (
 )
 from pipeline.curate import STAGES
 from pipeline.errors import RejectedInput
-from pipeline.ports import Limits
+from pipeline.limits import Limits
 
 QUEUES = frozenset({*(stage.waits for stage in STAGES), RESERVED, CONTROL})
 """Every queue a worker may serve."""

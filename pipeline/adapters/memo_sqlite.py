@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from pipeline.adapters.memo_codec import packed, unpacked
 from pipeline.errors import Corruption, PipelineError, Unavailable
 from pipeline.ports import Clock
 
@@ -28,12 +28,6 @@ _EVICTIONS_MAX: Final = 8
 """Groups of `_KEYS_AT_ONCE` evicted in one call at most, so that a lowered limit doesn't stall one unlucky writer."""
 _TOUCH_SECONDS: Final = 3_600.0
 """`used_at` is this coarse: most reads then write nothing."""
-_RAW: Final = b"\x00"
-_ZLIB: Final = b"\x01"
-_COMPRESS_BYTES_MIN: Final = 128
-_SAMPLE_BYTES: Final = 256
-_CONTROL: Final = bytes(set(range(32)) - set(b"\t\n\r")) + b"\x7f"
-
 _SCHEMA: Final = (
     "CREATE TABLE memo (key TEXT PRIMARY KEY, used_at REAL NOT NULL, size INTEGER NOT NULL, value BLOB NOT NULL)",
     "CREATE INDEX memo_used ON memo (used_at, size)",
@@ -91,12 +85,12 @@ class SqliteMemo:
         for some in _groups(stale):
             with self._transaction(write=True) as db:
                 db.execute(f"UPDATE memo SET used_at = ? WHERE key IN ({_marks(some)})", (now, *some))  # noqa: S608
-        return {key: self._decode(key, value) for key, value in stored.items()}
+        return {key: unpacked(value, key, str(self._path)) for key, value in stored.items()}
 
     def put_many(self, items: Mapping[str, bytes]) -> None:
         """Store in one transaction, then evict what is over the limit."""
         now = self._clock.now()
-        encoded = {key: _encode(value) for key, value in items.items()}
+        encoded = {key: packed(value) for key, value in items.items()}
         if not encoded:
             return
         with self._transaction(write=True) as db:
@@ -116,18 +110,6 @@ class SqliteMemo:
             if self._db is not None:
                 self._db.close()
                 self._db = None
-
-    def _decode(self, key: str, stored: bytes) -> bytes:
-        if stored[:1] == _RAW:
-            return stored[1:]
-        try:
-            return zlib.decompress(memoryview(stored)[1:])
-        except zlib.error as error:
-            raise Corruption(
-                "memo_corrupt",
-                f"{self._path}: the value of {key} is damaged",
-                remedy="Delete the file: it is only a cache.",
-            ) from error
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -169,17 +151,6 @@ def _evict(db: sqlite3.Connection, max_bytes: int) -> None:
             gone.append((row,))
         db.executemany("DELETE FROM memo WHERE rowid = ?", gone)
         db.execute("UPDATE total SET size = size - ?", (freed,))
-
-
-def _encode(value: bytes) -> bytes:
-    """One tag byte, then the value as it is or compressed, whichever is shorter."""
-    sample = value[:_SAMPLE_BYTES]
-    # Vectors don't shrink and are the bulk of what is stored: control bytes tell them from text at no cost.
-    if len(value) >= _COMPRESS_BYTES_MIN and len(sample.translate(None, _CONTROL)) == len(sample):
-        packed = zlib.compress(value, 1)
-        if len(packed) < len(value):
-            return _ZLIB + packed
-    return _RAW + value
 
 
 def _groups(keys: Sequence[str]) -> Iterator[list[str]]:

@@ -7,18 +7,15 @@ most files in `.incoming`, which no key can name.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
+from pipeline.object_keys import checked
 
-KEY_CHARS_MAX: Final = 1_024
 _INCOMING: Final = ".incoming"
-_KEY: Final = re.compile(r"(?!\.)[!-.0-\[\]-~]{1,255}(?:/(?!\.)[!-.0-\[\]-~]{1,255})*")
-"""Printable ASCII but space and backslash; no part starts with a dot, which rules out `..` and `.incoming`."""
 
 
 class LocalObjectStore:
@@ -76,13 +73,7 @@ class LocalObjectStore:
         yield from _walk(self._root, "", prefix)
 
     def _path(self, key: str) -> Path:
-        if len(key) > KEY_CHARS_MAX or not _KEY.fullmatch(key):
-            raise RejectedInput(
-                "bad_key",
-                f"{key[:80]!r} is not a key of '/'-separated ASCII parts",
-                remedy="Use printable ASCII without spaces and backslashes, no part starting with a dot.",
-            )
-        return self._root / key
+        return self._root / checked(key)
 
     def _make_folder(self, folder: Path) -> set[Path]:
         """The folder, made if need be, and every folder above it that got a new entry by that."""

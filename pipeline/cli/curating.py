@@ -32,7 +32,10 @@ INTERRUPTED = 130
 
 
 What = Annotated[
-    str, typer.Argument(metavar="[PATH|CONTEXT]", help="A folder to read in place, or the name of a context.")
+    str,
+    typer.Argument(
+        metavar="[PATH|CONTEXT]", help="A folder or s3://BUCKET/PREFIX to read in place, or the name of a context."
+    ),
 ]
 Name = Annotated[
     str, typer.Option("--context", metavar="SLUG", help="Name of the context; without it, the folder's name.")
@@ -237,6 +240,10 @@ def _open(call: Invocation, what: str, name: str) -> ContextSlug:
     """The context meant; made when a folder is curated for the first time."""
     from pipeline import contexts, publish  # noqa: PLC0415  # as above
 
+    if what.startswith("s3://"):
+        root = text_of(what).rstrip("/")
+        slug = folder_slug(root.rpartition("/")[2], name)
+        return contexts.open_context(call.ports, slug, kind="s3", root=encode_path(root.encode())).slug
     if what and Path(what).is_dir():
         folder = os.path.abspath(what)  # noqa: PTH100  # a link stays what it is: it may lead elsewhere tomorrow
         slug = folder_slug(os.path.basename(folder), name)  # noqa: PTH119

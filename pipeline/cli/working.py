@@ -211,12 +211,13 @@ def worker(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Name in logs; without it, made of the queues.")
     ] = "",
+    as_json: AsJson = False,
 ) -> int:
     """Do units of submitted runs until told to stop. SIGTERM and Ctrl-C hand back what is in hand."""
     from pipeline.cli.fleeting import run_worker  # noqa: PLC0415  # brings Celery
 
-    call = invocation(context, as_json=False)
-    return run_worker(call, queues=queues, concurrency=concurrency, beat=beat, name=name)
+    call = invocation(context, as_json=as_json)
+    return _told(call, run_worker(call, queues=queues, concurrency=concurrency, beat=beat, name=name))
 
 
 def up(
@@ -225,9 +226,17 @@ def up(
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, max=64, help="Worker processes beside the reserved one.")
     ] = 2,
+    as_json: AsJson = False,
 ) -> int:
     """Run a whole fleet on this machine until Ctrl-C: a broker, workers, and the schedule that keeps them in order."""
     from pipeline.cli.fleeting import run_fleet  # noqa: PLC0415  # as above
 
-    call = invocation(context, as_json=False)
-    return run_fleet(call, workers=workers)
+    call = invocation(context, as_json=as_json)
+    return _told(call, run_fleet(call, workers=workers))
+
+
+def _told(call: Invocation, status: int) -> int:
+    """How the processes ended, where a document is wanted of a verb whose work leaves none."""
+    if call.console.as_json:
+        call.console.document({"exit_status": status})
+    return status

@@ -14,7 +14,8 @@ from world import SLUG
 from pipeline import search
 from pipeline.errors import Unavailable
 from pipeline.ledger import Ledger, Session
-from pipeline.ports import Limits, Memo, ObjectStore, Ports, VectorIndex
+from pipeline.limits import Limits
+from pipeline.ports import Memo, ObjectStore, Ports, VectorIndex
 from pipeline.rows import RUN_ACTIVE
 from pipeline.types import ContextSlug, Namespace, RecordBatch, RecordId
 

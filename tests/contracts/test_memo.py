@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import sqlite3
 import threading
 
+import postgres_server
 import pytest
 
+from pipeline.adapters.memo_postgres import PostgresMemo
 from pipeline.adapters.memo_sqlite import SqliteMemo
-from pipeline.adapters.memory import MemoryMemo, VirtualClock
+from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
 from pipeline.errors import Corruption, Unavailable
 
 TEXT = json.dumps([{"text": "the same words again and again"}] * 50).encode()
@@ -76,6 +79,44 @@ class MemoContract:
 class TestMemoryMemo(MemoContract):
     def make(self, _folder):
         return MemoryMemo()
+
+
+class TestPostgresMemo(MemoContract):
+    def make(self, folder):
+        del folder
+        return PostgresMemo(postgres_server.fresh_url(), VirtualClock())
+
+    def test_another_instance_sees_it(self):
+        url = postgres_server.fresh_url()
+        one, other = PostgresMemo(url, VirtualClock()), PostgresMemo(url, VirtualClock())
+        one.put_many({"a": b"1"})
+        assert other.get_many(["a"]) == {"a": b"1"}
+        one.close()
+        other.close()
+
+    def test_the_longest_unused_go_first(self):
+        clock = VirtualClock()
+        objects = MemoryObjectStore()
+        memo = PostgresMemo(postgres_server.fresh_url(), clock, objects=objects, max_bytes=900_000)
+        memo._stores = itertools.repeat(0)  # every store looks
+        for n in range(6):
+            memo.put_many({f"k{n}": random.Random(n).randbytes(300_000)})
+            clock.advance(10_000)
+        assert set(memo.get_many([f"k{n}" for n in range(6)])) == {"k4", "k5"}
+        assert len(list(objects.list(""))) == 2, "large values are objects, and go with their rows"
+        memo.close()
+
+    def test_a_value_whose_object_is_gone_is_not_there_and_can_be_stored_again(self):
+        objects = MemoryObjectStore()
+        memo = PostgresMemo(postgres_server.fresh_url(), VirtualClock(), objects=objects)
+        large = random.Random(3).randbytes(300_000)
+        memo.put_many({"large": large, "small": b"x"})
+        assert memo.get_many(["large", "small"]) == {"large": large, "small": b"x"}
+        objects.delete_many(list(objects.list("")))
+        assert memo.get_many(["large", "small"]) == {"small": b"x"}
+        memo.put_many({"large": large})
+        assert memo.get_many(["large"]) == {"large": large}
+        memo.close()
 
 
 class TestSqliteMemo(MemoContract):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import random
+import threading
+from dataclasses import replace
+
 import pytest
+import s3_server
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.adapters.memory import MemoryObjectStore
 from pipeline.adapters.object_store_local import LocalObjectStore
-from pipeline.errors import Conflict, RejectedInput, Unavailable
+from pipeline.adapters.object_store_s3 import PART_BYTES, S3ObjectStore
+from pipeline.adapters.s3_client import S3Client
+from pipeline.errors import Conflict, Corruption, RejectedInput, Unavailable
 
 
 class ObjectStoreContract:
@@ -72,6 +80,85 @@ class ObjectStoreContract:
 class TestMemoryObjectStore(ObjectStoreContract):
     def make(self, _folder):
         return MemoryObjectStore()
+
+
+class TestS3ObjectStore(ObjectStoreContract):
+    def make(self, _folder):
+        return S3ObjectStore(s3_server.fresh_bucket("some/prefix/"))
+
+    def test_another_instance_sees_it_and_another_prefix_does_not(self):
+        settings = s3_server.fresh_bucket("a/")
+        S3ObjectStore(settings).put_many({"x/y": b"1"})
+        assert S3ObjectStore(settings).get("x/y") == b"1"
+        assert list(S3ObjectStore(replace(settings, prefix="b/")).list("")) == []
+
+    def test_a_large_blob_goes_in_parts_and_is_created_once(self):
+        store = S3ObjectStore(s3_server.fresh_bucket())
+        data = random.Random(1).randbytes(PART_BYTES + 12_345)
+        store.put_many({"large": data})
+        store.put_many({"large": data})
+        assert store.get("large") == data
+        with pytest.raises(Conflict):
+            store.put_many({"large": data[:-1]})
+
+    def test_of_many_writers_one_creates(self):
+        """All of the same bytes succeed; with other bytes one wins and the others are told."""
+        settings = s3_server.fresh_bucket()
+        stores = [S3ObjectStore(settings) for _ in range(8)]
+        outcomes = []
+
+        def write(number, store):
+            try:
+                store.put_many({"raced": b"%d" % number, "same": b"same"})
+                outcomes.append(number)
+            except Conflict:
+                outcomes.append(None)
+
+        threads = [threading.Thread(target=write, args=pair) for pair in enumerate(stores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        winners = [number for number in outcomes if number is not None]
+        assert len(winners) == 1
+        assert stores[0].get("raced") == b"%d" % winners[0]
+        assert stores[0].get("same") == b"same"
+
+    def test_damaged_bytes_are_noticed(self):
+        settings = s3_server.fresh_bucket()
+        store = S3ObjectStore(settings)
+        store.put_many({"a": b"good"})
+        client = S3Client(settings)()
+        kept = client.head_object(Bucket=settings.bucket, Key="a")["Metadata"]
+        client.put_object(Bucket=settings.bucket, Key="a", Body=b"evil", Metadata=kept)
+        with pytest.raises(Corruption):
+            store.get("a")
+
+    def test_a_server_without_conditional_writes_is_refused(self):
+        """Two workers could overwrite each other's objects there."""
+        settings = s3_server.fresh_bucket()
+        client = S3Client(settings)()
+        client.meta.events.register("before-call.s3.PutObject", _forget_condition)
+        store = S3ObjectStore(settings)
+        store._client._held = (os.getpid(), client)
+        with pytest.raises(RejectedInput) as caught:
+            store.put_many({"a": b"1"})
+        assert caught.value.code == "no_conditional_writes"
+
+    def test_refusals_name_the_bucket_and_hold_no_key(self):
+        settings = replace(s3_server.fresh_bucket(), bucket="there-is-none")
+        with pytest.raises(RejectedInput) as caught:
+            S3ObjectStore(settings).put_many({"a": b"1"})
+        assert caught.value.code == "no_bucket"
+        assert "there-is-none" in caught.value.message
+        gone = replace(settings, endpoint_url="http://127.0.0.1:9", secret_key="very-secret")
+        with pytest.raises(Unavailable) as away:
+            S3ObjectStore(gone).get("a")
+        assert "very-secret" not in repr(away.value) + repr(gone) + repr(away.value.__cause__)
+
+
+def _forget_condition(params, **_more):
+    params["headers"].pop("If-None-Match", None)
 
 
 class TestLocalObjectStore(ObjectStoreContract):

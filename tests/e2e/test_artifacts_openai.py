@@ -16,8 +16,8 @@ from world import SLUG, World
 from manifests import Manifest, manifest_from
 from pipeline.adapters.model_openai import OpenAIModel, OpenAISettings
 from pipeline.errors import Unavailable
+from pipeline.limits import Limits
 from pipeline.models import Price
-from pipeline.ports import Limits
 from pipeline.rows import RunRow
 
 MODELS = {"lite": "small-1", "standard": "large-1"}

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import bootstrap, curate, settings, starting
+from pipeline import bootstrap, settings, starting
+from pipeline.request import CurateRequest
 from pipeline.types import ContextSlug
 
 
@@ -195,7 +196,7 @@ def test_another_living_run_holds_the_context(lamina: Any) -> None:
     zoo = lamina.zoo()
     lamina.ok("curate", zoo)
     ports = replace(bootstrap.build(settings.load(lamina.environ, lamina.folder)), owner="somebody else")
-    started = starting.start(ports, curate.CurateRequest(ContextSlug("zoo")))
+    started = starting.start(ports, CurateRequest(ContextSlug("zoo")))
     bootstrap.close(ports)
     ended = lamina("curate", zoo)
     assert ended.status == 3

@@ -96,6 +96,11 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         "knowledge",
         "merges",
         "profile",
+        "submit",
+        "explain",
+        "requeue",
+        "worker",
+        "up",
     }, "these are called with --json in the tests of their own"
 
 

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from manifests import Manifest, manifest_from
-from pipeline import bootstrap, contexts, curate, loop
+from pipeline import bootstrap, contexts, loop
 from pipeline.adapters.embedder_static import StaticEmbedder
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.fingerprint import encode_path
-from pipeline.ports import Limits, Ports
+from pipeline.limits import Limits
+from pipeline.ports import Ports
+from pipeline.request import CurateRequest
 from pipeline.rows import RunRow
 from pipeline.settings import ServiceChoices, Settings
 from pipeline.types import ContextSlug
@@ -89,7 +91,7 @@ def open_ports(home: Path, *, sandbox: bool = False, lease_s: float = LEASE_S, k
 
 
 def follow(ports: Ports, manifest: Manifest = MANIFEST, *, force: bool = False) -> RunRow:
-    request = curate.CurateRequest(SLUG, manifest, settings={"embedder": "static"}, batch_size=3, force=force)
+    request = CurateRequest(SLUG, manifest, settings={"embedder": "static"}, batch_size=3, force=force)
     return loop.curate_and_follow(ports, request, 1)
 
 

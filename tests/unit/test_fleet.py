@@ -15,8 +15,8 @@ from world import SECTIONS, SLUG, HashEmbedder, World, text_of
 from pipeline import curate, fleet, publish
 from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.errors import Conflict, RejectedInput, Unavailable
+from pipeline.limits import Limits
 from pipeline.models import Price, Tier
-from pipeline.ports import Limits
 from pipeline.stages.job import DraftCache
 from pipeline.types import ContextSlug, RunId, SourcePath
 from pipeline.units import Token

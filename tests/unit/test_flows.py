@@ -14,7 +14,7 @@ from pipeline import contexts, contract, curate, loop, publish, search, starting
 from pipeline.adapters.memory import MemoryMemo
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
-from pipeline.ports import Limits
+from pipeline.limits import Limits
 from pipeline.types import SourcePath
 
 

@@ -12,7 +12,7 @@ from manifests import manifest_from
 from pipeline import curate
 from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.errors import Conflict, Unavailable
-from pipeline.ports import Limits
+from pipeline.limits import Limits
 from pipeline.stages.job import DraftCache
 from pipeline.stages.poison import POISON
 from pipeline.types import SourcePath

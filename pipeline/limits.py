@@ -1,0 +1,43 @@
+"""Bounds that say where and how work runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that say where and how work runs. None of them changes a result."""
+
+    batch_sources: int = 64
+    """Sources in one unit."""
+    batch_bytes: int = 2_000_000
+    """Source bytes in one unit; a larger source is a unit by itself."""
+    source_bytes: int = 64_000_000
+    """A larger source is refused before it is read."""
+    lease_s: float = 30.0
+    """How long a claim holds without being renewed."""
+    unit_limit_s: float = 3600.0
+    """A unit that takes longer is no longer renewed, so that a hung body can't hold it for ever."""
+    unit_attempts: int = 5
+    """Claims of one unit after which the run stops and says so."""
+    lanes: int = 16
+    """Units of one run that a fleet has in hand or in its queues at a time; more than its workers have places."""
+    reconcile_s: float = 15.0
+    """How often a fleet looks for lost messages and silent workers; a message may take twice as long."""
+    stall_s: float = 7200.0
+    """A run of the fleet of which no unit has ended for so long is given up, with its reason."""
+    keep_versions: int = 2
+    """Versions most recently live that stay readable."""
+    keep_runs: int = 10
+    """Ended runs whose plan by source is kept."""
+    failed_share: float = 1.0
+    """Share of the run's sources that may fail before the version is not made live."""
+    late_write_s: float = 120.0
+    """Longest time a dead worker's last call may still land; tombstones are kept for three times this and the lease."""
+    upsert_records: int = 512
+    """Records in one call to the index."""
+    model_repeats: int = 3
+    """Times that a call to a language model that failed for a while is made again at once."""
+    embed_texts: int = 512
+    """Texts in one call to an embedder at most; each call's vectors are stored before the next."""
