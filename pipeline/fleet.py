@@ -132,7 +132,7 @@ def _take(ports: Ports, run: RunRow, token: Token) -> _Taken | None:
     with ports.ledger.transaction("lane.take", run.context) as session:
         if not session.runs.renew(run.id, run.fence, until, now):
             return None  # it has ended, or was taken over, since it was read
-        if not session.lanes.take(run.id, token.lane, token.seq, owner=ports.owner, until=until):
+        if not session.lanes.take(run.id, token.lane, token.seq, owner=ports.owner, now=now, until=until):
             return None
         claim = session.units.claim(run.id, run.fence, (token.stage,), owner=ports.owner, until=until, now=now)
     return _Taken(run, token, claim)
@@ -251,7 +251,7 @@ def _assign(ports: Ports, session: Session, run: RunId) -> tuple[Token, ...]:
             stage,
             run,
             lane,
-            session.lanes.send(run, lane, stage, until=now + PATIENCE * ports.limits.reconcile_s),
+            session.lanes.send(run, lane, stage, now=now, until=now + PATIENCE * ports.limits.reconcile_s),
             reserved,
         )
         for lane, stage in zip(idle, wanted, strict=False)

@@ -139,6 +139,10 @@ class Units(Protocol):
         """Let every waiting unit be claimed at once, as if never begun."""
         ...
 
+    def spans(self, run: RunId, limit: int) -> tuple[tuple[str, float, float], ...]:
+        """(stage, begun, ended) of units that have ended, by begin; of the latest `limit`."""
+        ...
+
     def moved_at(self, run: RunId, now: float) -> float:
         """When a unit last ended or was woken; `now` while one is at work; 0 where neither ever was."""
         ...
@@ -154,7 +158,7 @@ class Lanes(Protocol):
         ...
 
     def list(self, run: RunId) -> tuple[LaneRow, ...]: ...
-    def send(self, run: RunId, lane: int, stage: str, *, until: float) -> int:
+    def send(self, run: RunId, lane: int, stage: str, *, now: float, until: float) -> int:
         """A message is about to go out; the number that it must bear."""
         ...
 
@@ -162,7 +166,7 @@ class Lanes(Protocol):
         """The message of the lane's number goes out once more."""
         ...
 
-    def take(self, run: RunId, lane: int, seq: int, *, owner: str, until: float) -> bool:
+    def take(self, run: RunId, lane: int, seq: int, *, owner: str, now: float, until: float) -> bool:
         """A worker begins with the message of that number; False where it isn't the last one sent."""
         ...
 

@@ -57,6 +57,8 @@ class LaneRow:
     seq: int
     state: str
     owner: str
+    since: float
+    """When its message was first sent, or its worker began."""
     until: float
     """When the worker's lease, or the patience with the message, runs out."""
     silent: int

@@ -25,17 +25,18 @@ QUICK = {"LAMINA_LEASE_S": "4", "LAMINA_RECONCILE_S": "1", "LAMINA_BATCH_SOURCES
 class Broker:
     """A server of Redis' protocol on a socket of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, password: str = "") -> None:
+        self.password = password
         self.folder = Path(tempfile.mkdtemp(prefix="lamina-broker-", dir="/tmp"))  # a socket's path holds 107 bytes
         self.socket = self.folder / "s"
-        self.url = f"redis+socket://{self.socket}"
+        self.url = f"redis+socket://:{password}@{self.socket}" if password else f"redis+socket://{self.socket}"
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(
             [
                 str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket), "--save", "",
-                "--appendonly", "no", "--dir", str(self.folder),
+                "--appendonly", "no", "--dir", str(self.folder), *(["--requirepass", self.password] if self.password else []),
             ],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
@@ -47,7 +48,7 @@ class Broker:
         return False
 
     def client(self) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket))
+        return redis.Redis(unix_socket_path=str(self.socket), password=self.password or None)
 
     def flush(self) -> None:
         with self.client() as client:
@@ -105,10 +106,10 @@ class Worker:
 class Fleet:
     """One home, one broker and some workers."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, *, password: str = "", **settings: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
-        self.broker = Broker()
+        self.broker = Broker(password)
         self.workers: list[Worker] = []
         self.environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith("LAMINA_")}, "PYTHONPATH": str(ROOT),

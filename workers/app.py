@@ -10,7 +10,7 @@ from celery import Celery
 from pipeline import bootstrap
 from pipeline.adapters.dispatch_celery import configuration
 from pipeline.settings import load
-from workers import process, schedule
+from workers import logs, process, schedule
 
 settings = load(os.environ, Path.cwd())
 
@@ -22,4 +22,5 @@ app.conf.update(
     worker_pool_start_method=os.environ.get(process.START_METHOD, "fork"),
 )
 schedule.check_times(settings.limits, app.conf.broker_transport_options["visibility_timeout"])
+logs.set_up()
 process.watch(app)

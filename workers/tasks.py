@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 
 from pipeline import fleet, loop
@@ -12,12 +14,18 @@ from pipeline.units import Token
 from workers import process
 from workers.app import app, settings
 
+LOG = logging.getLogger("lamina.worker")
+
 
 def _task(stage: str) -> Callable[[str, int, int], str]:
     def do(run: str, lane: int, seq: int) -> str:
         held = process.current(settings)
         token = Token(stage, RunId(run), lane, seq)
-        return fleet.step(held.ports, token, held.dispatch, cache=held.cache, stopping=process.stopping)
+        began = time.monotonic()
+        outcome = fleet.step(held.ports, token, held.dispatch, cache=held.cache, stopping=process.stopping)
+        spent = round(time.monotonic() - began, 3)
+        LOG.info("unit", extra={"run": run, "stage": stage, "lane": lane, "outcome": outcome, "seconds": spent})
+        return outcome
 
     return do
 

@@ -143,7 +143,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX unit_open ON unit (run, stage, batch) WHERE state <> 'done'",
         """CREATE TABLE lane (
             run TEXT NOT NULL, lane BIGINT NOT NULL, stage TEXT NOT NULL, seq BIGINT NOT NULL, state TEXT NOT NULL,
-            owner TEXT NOT NULL, until DOUBLE PRECISION NOT NULL, silent BIGINT NOT NULL, PRIMARY KEY (run, lane))""",
+            owner TEXT NOT NULL, since DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL,
+            silent BIGINT NOT NULL, PRIMARY KEY (run, lane))""",
         "CREATE INDEX run_at_work ON run (owner) WHERE state IN ('running', 'sealed', 'flipped')",
     ),
 )

@@ -137,6 +137,14 @@ class SqlUnits:
             "UPDATE unit SET attempts = 0, failures = 0, not_before = ? WHERE run = ? AND state = 'waiting'", (now, run)
         )
 
+    def spans(self, run: RunId, limit: int) -> tuple[tuple[str, float, float], ...]:
+        rows = self._db.all(
+            "SELECT stage, claimed_at, ended_at FROM unit WHERE run = ? AND state = 'done' AND claimed_at > 0 "
+            "ORDER BY claimed_at DESC LIMIT ?",
+            (run, limit),
+        )
+        return tuple((row[0], float(row[1]), float(row[2])) for row in reversed(rows))
+
     def moved_at(self, run: RunId, now: float) -> float:
         row = self._db.one(
             "SELECT MAX(CASE WHEN state = 'done' THEN ended_at WHEN state = 'leased' AND lease_until > ? THEN ? "
@@ -154,22 +162,23 @@ class SqlLanes:
 
     def create(self, run: RunId, lanes: int) -> None:
         self._db.many(
-            "INSERT INTO lane (run, lane, stage, seq, state, owner, until, silent) VALUES (?, ?, '', 0, 'idle', '', 0, 0) "
+            "INSERT INTO lane (run, lane, stage, seq, state, owner, since, until, silent) "
+            "VALUES (?, ?, '', 0, 'idle', '', 0, 0, 0) "
             "ON CONFLICT DO NOTHING",
             [(run, lane) for lane in range(lanes)],
         )
 
     def list(self, run: RunId) -> tuple[LaneRow, ...]:
         rows = self._db.all(
-            "SELECT lane, stage, seq, state, owner, until, silent FROM lane WHERE run = ? ORDER BY lane", (run,)
+            "SELECT lane, stage, seq, state, owner, since, until, silent FROM lane WHERE run = ? ORDER BY lane", (run,)
         )
         return tuple(LaneRow(*row) for row in rows)
 
-    def send(self, run: RunId, lane: int, stage: str, *, until: float) -> int:
+    def send(self, run: RunId, lane: int, stage: str, *, now: float, until: float) -> int:
         self._db.run(
-            "UPDATE lane SET stage = ?, seq = seq + 1, state = 'sent', owner = '', until = ?, silent = 0 "
+            "UPDATE lane SET stage = ?, seq = seq + 1, state = 'sent', owner = '', since = ?, until = ?, silent = 0 "
             "WHERE run = ? AND lane = ?",
-            (stage, until, run, lane),
+            (stage, now, until, run, lane),
         )
         row = self._db.one("SELECT seq FROM lane WHERE run = ? AND lane = ?", (run, lane))
         if row is None:
@@ -182,11 +191,11 @@ class SqlLanes:
             (until, run, lane),
         )
 
-    def take(self, run: RunId, lane: int, seq: int, *, owner: str, until: float) -> bool:
+    def take(self, run: RunId, lane: int, seq: int, *, owner: str, now: float, until: float) -> bool:
         done = self._db.run(
-            "UPDATE lane SET state = 'held', owner = ?, until = ?, silent = 0 "
+            "UPDATE lane SET state = 'held', owner = ?, since = ?, until = ?, silent = 0 "
             "WHERE run = ? AND lane = ? AND seq = ? AND state = 'sent'",
-            (owner, until, run, lane, seq),
+            (owner, now, until, run, lane, seq),
         )
         return done == 1
 
@@ -199,6 +208,7 @@ class SqlLanes:
 
     def rest(self, run: RunId, lane: int) -> None:
         self._db.run(
-            "UPDATE lane SET stage = '', state = 'idle', owner = '', until = 0, silent = 0 WHERE run = ? AND lane = ?",
+            "UPDATE lane SET stage = '', state = 'idle', owner = '', since = 0, until = 0, silent = 0 "
+            "WHERE run = ? AND lane = ?",
             (run, lane),
         )
