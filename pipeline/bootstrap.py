@@ -16,11 +16,13 @@ from pipeline.adapters.archive_sandbox import SandboxedArchiveReader
 from pipeline.adapters.clock_system import SystemClock
 from pipeline.adapters.embedder_minilm import MiniLmEmbedder
 from pipeline.adapters.embedder_static import StaticEmbedder
+from pipeline.adapters.governor_local import LocalGovernor
 from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.index_local_graph import GraphSettings
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.model_extractive import ExtractiveModel
+from pipeline.adapters.model_governed import GovernedModel
 from pipeline.adapters.model_openai import OpenAIModel, OpenAISettings
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.adapters.owner_local import is_gone, own_name
@@ -29,10 +31,12 @@ from pipeline.adapters.reranker_minilm import MiniLmReranker
 from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
-from pipeline.fingerprint import decode_path
+from pipeline.fingerprint import decode_path, fingerprint
+from pipeline.fleet_ports import Dispatch, Governor
 from pipeline.ledger import Ledger
 from pipeline.models import Price, Tier
-from pipeline.ports import Clock, DenseEmbedder, Dispatch, LanguageModel, Memo, ObjectStore, Ports, Reranker, SourceTree
+from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Memo, ObjectStore, Ports, Reranker, SourceTree
+from pipeline.rates import Budget
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -265,7 +269,7 @@ def _language(settings: Settings, clock: Clock) -> LanguageModel | None:
             "pro": chosen.openai_model_pro,
         }
         given = OpenAISettings(chosen.openai_base_url, chosen.openai_api_key, models, chosen.openai_deadline_s)
-        return OpenAIModel(given, clock)
+        return _governed(settings, clock, OpenAIModel(given, clock))
     if settings.language != "none":
         raise RejectedInput(
             "bad_settings",
@@ -273,6 +277,27 @@ def _language(settings: Settings, clock: Clock) -> LanguageModel | None:
             remedy="use extractive, openai or none",
         )
     return None
+
+
+def _governed(settings: Settings, clock: Clock, model: LanguageModel) -> LanguageModel:
+    """The model under the fleet's budget, where one is set."""
+    chosen = settings.rates
+    limits = {
+        "requests": chosen.model_requests_minute,
+        "tokens": chosen.model_tokens_minute,
+        "money": chosen.model_money_minute,
+    }
+    budget = Budget({name: limit for name, limit in limits.items() if limit})
+    if not budget.limits:
+        return model
+    governor: Governor = LocalGovernor(budget, clock)
+    if settings.services.broker_url or broker_file(settings).exists():
+        from pipeline.adapters.governor_redis import RedisGovernor  # noqa: PLC0415  # an extra
+
+        key = fingerprint("provider", settings.models.openai_base_url, settings.models.openai_api_key)[:16]
+        url = require_broker(settings)
+        governor = RedisGovernor(url, f"model:{key}", budget, clock, processes=chosen.rate_processes)
+    return GovernedModel(model, governor, clock, _prices(settings))
 
 
 def _prices(settings: Settings) -> dict[str, Price]:
@@ -311,7 +336,7 @@ def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:
 def close(ports: Ports) -> None:
     """Release what `build` and the work since then opened."""
     ports.parser.close()
-    if isinstance(ports.language, OpenAIModel):
+    if isinstance(ports.language, OpenAIModel | GovernedModel):
         ports.language.close()
     ports.close_indexes()
     ports.memo.close()

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from pipeline import curate, publish, starting
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
+from pipeline.fleet_ports import Dispatch
 from pipeline.ledger import Session
-from pipeline.ports import Dispatch, Ports
+from pipeline.ports import Ports
 from pipeline.request import CurateRequest, input_of, request_of
 from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache

@@ -157,9 +157,16 @@ class CatalogModel:
     available: bool = True
 
 
+MILLION = 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a million tokens cost, in whatever currency the deployment counts."""
 
     prompt: float = 0.0
     completion: float = 0.0
+
+    def cost(self, prompt: int, completion: int) -> float:
+        """Money for so many tokens; prompt tokens that the provider had already count as any other."""
+        return (prompt * self.prompt + completion * self.completion) / MILLION

@@ -28,7 +28,6 @@ from pipeline.types import (
     SourcePath,
     StoredRecords,
 )
-from pipeline.units import Token
 
 
 class Clock(Protocol):
@@ -313,30 +312,6 @@ class KnowledgeView(Protocol):
 
     def end(self, version: int) -> None:
         """Remember that the view shows `version`, whole."""
-        ...
-
-
-class Dispatch(Protocol):
-    """How a fleet's processes tell each other of work. Messages are hints: they may be lost, repeated or come late."""
-
-    def send(self, token: Token) -> None:
-        """To whoever does the token's stage.
-
-        Raises:
-            Unavailable: the broker does not answer.
-        """
-        ...
-
-    def finished(self, context: ContextSlug) -> None:
-        """A version of the context went live: what makes searches of it fast may be built.
-
-        Raises:
-            Unavailable: as above.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release the connections. May be repeated."""
         ...
 
 

@@ -96,6 +96,19 @@ class ServiceChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class RateChoices:
+    """What a fleet may use of the language model's provider a minute, all processes together; 0: no limit."""
+
+    model_requests_minute: float = 0.0
+    model_tokens_minute: float = 0.0
+    """Of prompts and replies."""
+    model_money_minute: float = 0.0
+    """By the tiers' prices."""
+    rate_processes: int = 8
+    """Processes that may call at a time: while what they share is away, each takes so small a part of the limits."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One deployment's choices."""
 
@@ -118,6 +131,7 @@ class Settings:
     graphs: GraphChoices = field(default_factory=GraphChoices)
     models: LanguageChoices = field(default_factory=LanguageChoices)
     services: ServiceChoices = field(default_factory=ServiceChoices)
+    rates: RateChoices = field(default_factory=RateChoices)
 
     @property
     def worker_count(self) -> int:
@@ -134,6 +148,7 @@ GROUPS: dict[str, Any] = {
     "graphs": GraphChoices,
     "models": LanguageChoices,
     "services": ServiceChoices,
+    "rates": RateChoices,
 }
 
 

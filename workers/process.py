@@ -13,7 +13,8 @@ from celery import Celery, signals
 
 from pipeline import bootstrap
 from pipeline.adapters.dispatch_celery import CONTROL, PREFIX, RECONCILE
-from pipeline.ports import Dispatch, Ports
+from pipeline.fleet_ports import Dispatch
+from pipeline.ports import Ports
 from pipeline.settings import Settings
 from pipeline.stages.job import DraftCache
 

@@ -77,12 +77,8 @@ def data(row: StatementRow | SubjectRow | ArtifactRow | EdgeRow) -> dict[str, An
 
 
 def cost(spent: Iterable[SpendRow], prices: Mapping[str, Price]) -> float:
-    """Money, by the deployment's prices for tiers; prompt tokens that the provider had already count as any other."""
-    total = 0.0
-    for row in spent:
-        price = prices.get(row.tier, Price())
-        total += (row.prompt * price.prompt + row.completion * price.completion) / MILLION
-    return total
+    """Money, by the deployment's prices for tiers."""
+    return sum(prices.get(row.tier, Price()).cost(row.prompt, row.completion) for row in spent)
 
 
 def tiers_of(models: Iterable[str], ports: Ports) -> tuple[Tier, ...]:
