@@ -147,6 +147,23 @@ class VectorIndex(Protocol):
     Every method may be repeated. Each call is atomic by itself and durable when it returns.
     """
 
+    @property
+    def creates_only(self) -> bool:
+        """Whether an id that exists keeps what it has; False where a late write of the same id takes its stamp back."""
+        ...
+
+    def settle(self, namespace: Namespace, ids: Sequence[RecordId]) -> None:
+        """Return once searches show all that this process wrote, and what anybody wrote to `ids`.
+
+        Args:
+            namespace: where.
+            ids: records whose writes, each of them accepted, may be other processes'.
+
+        Raises:
+            Unavailable: code `not_fresh`: not within the deadline.
+        """
+        ...
+
     def upsert(self, batch: RecordBatch) -> None:
         """Create records; an id that exists keeps what it has. `removed` starts as OPEN."""
         ...

@@ -131,6 +131,13 @@ class LateIndex:
     def scan(self, namespace: Namespace) -> Iterator[tuple[RecordId, int, int]]:
         return self.inner.scan(namespace)
 
+    @property
+    def creates_only(self) -> bool:
+        return self.inner.creates_only
+
+    def settle(self, namespace: Namespace, ids: Sequence[RecordId]) -> None:
+        self.inner.settle(namespace, ids)
+
     def drop(self, namespace: Namespace) -> None:
         self.inner.drop(namespace)
 

@@ -60,6 +60,8 @@ _SMALL_SEGMENTS_MAX: Final = 16
 class LocalIndex:
     """Port `VectorIndex` over one file. Threads and processes may share the file; threads may share one instance."""
 
+    creates_only = True
+
     def __init__(
         self,
         path: Path,
@@ -88,6 +90,9 @@ class LocalIndex:
         self._opening = threading.Lock()
         with self._transaction(write=True) as db:
             _prepare(db, path)
+
+    def settle(self, namespace: Namespace, ids: Sequence[RecordId]) -> None:
+        """Nothing to wait for: what was written is seen."""
 
     def upsert(self, batch: RecordBatch) -> None:
         """Create the records of a batch in one transaction; ids that exist, and repeats in the batch, are passed over."""

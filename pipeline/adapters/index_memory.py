@@ -44,9 +44,14 @@ class _Space:
 class MemoryIndex:
     """Port `VectorIndex`. Threads may share one instance."""
 
+    creates_only = True
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._spaces: dict[Namespace, _Space] = {}
+
+    def settle(self, namespace: Namespace, ids: Sequence[RecordId]) -> None:
+        """Nothing to wait for: what was written is seen."""
 
     def upsert(self, batch: RecordBatch) -> None:
         """Create the records of a batch; ids that exist are passed over."""

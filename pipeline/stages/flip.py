@@ -22,6 +22,8 @@ def reclaim(job: Job) -> Outcome:
     publish.refresh_view(job.ports, job.slug)
     publish.reclaim(job.ports, job.slug, hold=job.hold)
     publish.sweep(job.ports, job.slug)
+    if not job.ports.index(job.slug).creates_only:
+        publish.restamp(job.ports, job.slug)
 
     def write(session: Session) -> None:
         run = session.runs.require(job.run.id, job.claim.run_fence)

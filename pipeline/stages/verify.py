@@ -32,7 +32,9 @@ def verify(job: Job) -> Outcome:
         count += len(page)
         for namespace in sorted({r.namespace for r in page}):
             ids = [r.id for r in page if r.namespace == namespace]
-            stored = job.ports.index(job.slug).fetch(namespace, ids, vectors=False, metadata=False)
+            index = job.ports.index(job.slug)
+            index.settle(namespace, ids)
+            stored = index.fetch(namespace, ids, vectors=False, metadata=False)
             good = {
                 id_ for id_, added, removed in zip(stored.ids, stored.added, stored.removed, strict=True)
                 if (added, removed) == (job.run.number, OPEN)

@@ -242,6 +242,7 @@ class FaultyIndex:
     def __init__(self, inner: VectorIndex, fault: Fault) -> None:
         self.inner, self.fault = inner, fault
         self.fetch, self.search, self.scan, self.close = inner.fetch, inner.search, inner.scan, inner.close
+        self.settle, self.creates_only = inner.settle, inner.creates_only
         self.explain, self.optimize, self.graphs = inner.explain, inner.optimize, inner.graphs
         self.drop = inner.drop
 

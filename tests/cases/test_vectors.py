@@ -31,6 +31,7 @@ class StrictIndex:
     def __init__(self, inner: VectorIndex) -> None:
         self.inner = inner
         self.fetch, self.search, self.scan, self.close = inner.fetch, inner.search, inner.scan, inner.close
+        self.settle, self.creates_only = inner.settle, inner.creates_only
         self.explain, self.optimize, self.graphs = inner.explain, inner.optimize, inner.graphs
         self.stamp, self.delete, self.drop = inner.stamp, inner.delete, inner.drop
         self.bodies: list[dict[str, object]] = []

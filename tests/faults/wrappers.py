@@ -93,6 +93,7 @@ class FaultIndex:
     def __init__(self, inner: VectorIndex, points: Points) -> None:
         self._inner, self._points = inner, points
         self.fetch, self.search, self.scan, self.close = inner.fetch, inner.search, inner.scan, inner.close
+        self.settle, self.creates_only = inner.settle, inner.creates_only
         self.explain, self.optimize, self.graphs = inner.explain, inner.optimize, inner.graphs
 
     def upsert(self, batch: RecordBatch) -> None:
