@@ -46,9 +46,9 @@ class Counted:
         self.texts = self.calls = 0
         self.seconds = 0.0
 
-    def embed(self, texts: list[str]) -> object:
+    def embed(self, texts: list[str], *, side: str = "passage") -> object:
         began = time.perf_counter()
-        result = self.inner.embed(texts)
+        result = self.inner.embed(texts, side=side)
         self.seconds += time.perf_counter() - began
         self.texts += len(texts)
         self.calls += 1

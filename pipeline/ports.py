@@ -25,6 +25,7 @@ from pipeline.types import (
     ParsedDocument,
     RecordBatch,
     RecordId,
+    Side,
     SourcePath,
     StoredRecords,
 )
@@ -87,8 +88,12 @@ class DenseEmbedder(Protocol):
         """Texts that take about a second: what a caller gives at a time, to stay stoppable and to show progress."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:
         """Embed in order. Texts longer than the model's window are covered whole, by pooled windows.
+
+        Args:
+            texts: in whatever number.
+            side: what they are; models that embed both alike take no notice.
 
         Raises:
             Unavailable: the provider did not answer.

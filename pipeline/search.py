@@ -177,7 +177,7 @@ def _answer(ports: Ports, slug: ContextSlug, question: Question, version: Versio
     legs: dict[str, Leg] = {}
     if question.mode != "sparse":
         began = ports.clock.now()
-        vector = _embedder(ports, recipe, slug).embed([question.text]).vectors[0]
+        vector = _embedder(ports, recipe, slug).embed([question.text], side="question").vectors[0]
         asked = {space: replace(base, query=DenseQuery(vector)) for space in spaces.values()}
         legs["dense"] = _both(ports, slug, asked, began)
     if question.mode != "dense":

@@ -96,6 +96,35 @@ class ServiceChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class PineconeChoices:
+    """Pinecone as vector index, and its hosted models."""
+
+    pinecone_api_key: str = field(default="", repr=False)
+    """Never shown, logged or stored."""
+    pinecone_control_url: str = "https://api.pinecone.io"
+    """Of the control plane and the hosted models."""
+    pinecone_index: str = "lamina"
+    """Index of all contexts; all its vectors have one dimension."""
+    pinecone_cloud: str = "aws"
+    pinecone_region: str = "us-east-1"
+    """Where a new index is made."""
+    pinecone_family: str = "auto"
+    """API that the index is written through: auto, documents or vectors."""
+    pinecone_deadline_s: float = 60.0
+    """For a whole call, repeats and waits included."""
+    pinecone_fresh_s: float = 120.0
+    """How long a read waits until what was written can be seen."""
+    pinecone_updates_per_s: float = 90.0
+    """Records stamped a second in a namespace."""
+    pinecone_embedder: str = "multilingual-e5-large"
+    """Model of the embedder `pinecone`."""
+    pinecone_embedder_dim: int = 0
+    """Its dimension; 0: the model's usual one."""
+    pinecone_reranker: str = "bge-reranker-v2-m3"
+    """Model of the reranker `pinecone`."""
+
+
+@dataclass(frozen=True, slots=True)
 class RateChoices:
     """What a fleet may use of the language model's provider a minute, all processes together; 0: no limit."""
 
@@ -115,9 +144,11 @@ class Settings:
     home: Path
     """Folder that holds all state."""
     embedder: str = "minilm"
-    """Dense model of contexts whose first run names none: minilm or static."""
+    """Dense model of contexts whose first run names none: minilm, static or pinecone."""
+    index: str = "local"
+    """Where vectors stand: local (files in the home folder) or pinecone."""
     reranker: str = "none"
-    """Model of `lamina query --rerank`: none or minilm."""
+    """Model of `lamina query --rerank`: none, minilm or pinecone."""
     language: str = "extractive"
     """Model that extracts artifacts: extractive (of this machine, no language model), openai, or none."""
     project_id: str = "local"
@@ -132,6 +163,7 @@ class Settings:
     models: LanguageChoices = field(default_factory=LanguageChoices)
     services: ServiceChoices = field(default_factory=ServiceChoices)
     rates: RateChoices = field(default_factory=RateChoices)
+    pinecone: PineconeChoices = field(default_factory=PineconeChoices)
 
     @property
     def worker_count(self) -> int:
@@ -139,7 +171,7 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url", "s3_access_key", "s3_secret_key"})
+SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url", "s3_access_key", "s3_secret_key", "pinecone_api_key"})
 """Settings whose values are shown to nobody."""
 
 GROUPS: dict[str, Any] = {
@@ -149,6 +181,7 @@ GROUPS: dict[str, Any] = {
     "models": LanguageChoices,
     "services": ServiceChoices,
     "rates": RateChoices,
+    "pinecone": PineconeChoices,
 }
 
 

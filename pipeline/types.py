@@ -31,6 +31,9 @@ Float32Array = npt.NDArray[np.float32]
 OPEN = 2**53 - 1
 """`removed_version` of a record that no version removes: the largest integer that JSON numbers hold exactly."""
 
+Side = Literal["passage", "question"]
+"""What a text is to a dense model: something to be found, or what is looked for with. Many models don't mind."""
+
 BlockKind = Literal["heading", "paragraph", "list", "table", "records", "code", "quote", "html", "row"]
 """`table`: rows between pipes, as Markdown has them. `records`: a table as lines of CSV. `row`: one record of CSV whose
 header is the document's."""

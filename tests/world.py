@@ -26,7 +26,7 @@ from pipeline.ports import DenseEmbedder, LanguageModel, Memo, ObjectStore, Pars
 from pipeline.request import CurateRequest
 from pipeline.rows import RecordRow, RunRow
 from pipeline.stages.job import DraftCache
-from pipeline.types import ContextSlug, Embedding, ModelIdentity, ParsedDocument, SourcePath
+from pipeline.types import ContextSlug, Embedding, ModelIdentity, ParsedDocument, Side, SourcePath
 from pipeline.units import UnitClaim
 
 SLUG = ContextSlug("ctx")
@@ -49,7 +49,7 @@ class HashEmbedder:
         self.texts: list[str] = []
         self.fail: Callable[[str], None] = lambda _text: None
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:  # noqa: ARG002  # both alike
         rows = []
         for text in texts:
             self.fail(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from celery import Celery
 
-from pipeline import bootstrap
+from pipeline import hosted
 from pipeline.adapters.dispatch_celery import configuration
 from pipeline.settings import load
 from workers import logs, process, schedule
@@ -16,7 +16,7 @@ settings = load(os.environ, Path.cwd())
 
 app = Celery("lamina", include=["workers.tasks"])
 app.conf.update(
-    configuration(bootstrap.require_broker(settings), settings.limits.unit_limit_s),
+    configuration(hosted.require_broker(settings), settings.limits.unit_limit_s),
     beat_schedule=schedule.beat(settings.limits),
     beat_schedule_filename=str(settings.home / "beat"),
     worker_pool_start_method=os.environ.get(process.START_METHOD, "fork"),

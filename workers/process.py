@@ -11,7 +11,7 @@ from typing import Any
 
 from celery import Celery, signals
 
-from pipeline import bootstrap
+from pipeline import bootstrap, hosted
 from pipeline.adapters.dispatch_celery import CONTROL, PREFIX, RECONCILE
 from pipeline.fleet_ports import Dispatch
 from pipeline.ports import Ports
@@ -43,7 +43,7 @@ def current(settings: Settings) -> Process:
         if held is None:
             _held.clear()  # a parent's, whose connections are the parent's to close
             ports = bootstrap.build(settings)
-            held = _held[os.getpid()] = Process(replace(ports, processors=1), bootstrap.dispatch(settings))
+            held = _held[os.getpid()] = Process(replace(ports, processors=1), hosted.dispatch(settings))
         return held
 
 

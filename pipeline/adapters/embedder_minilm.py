@@ -22,7 +22,7 @@ from pipeline.embed.bert_graph import IDS_INPUT, KINDS_INPUT, LENGTHS_INPUT, OUT
 from pipeline.embed.dense import batches, pool, windows
 from pipeline.errors import Corruption, Unavailable
 from pipeline.fingerprint import content_hash
-from pipeline.types import Embedding, Float32Array, ModelIdentity
+from pipeline.types import Embedding, Float32Array, ModelIdentity, Side
 
 MODEL_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -66,7 +66,7 @@ class MiniLmEmbedder:
         self._lock = threading.Lock()
         self._loaded: _Model | None = None
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:  # noqa: ARG002  # both alike
         """Mean-pooled, unit-length vectors in order; see the port for the contract.
 
         Raises:

@@ -24,7 +24,7 @@ import numpy as np
 from pipeline.embed.dense import unit
 from pipeline.errors import Corruption, Unavailable
 from pipeline.fingerprint import content_hash
-from pipeline.types import Embedding, Float32Array, ModelIdentity
+from pipeline.types import Embedding, Float32Array, ModelIdentity, Side
 
 MODEL_SHA256: Final = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 TOKENIZER_SHA256: Final = "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
@@ -76,7 +76,7 @@ class StaticEmbedder:
         self._lock = threading.Lock()
         self._loaded: _Model | None = None
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:  # noqa: ARG002  # both alike
         """Unit-length mean vectors in order; see the port for the contract. There is no window: every token counts.
 
         Raises:

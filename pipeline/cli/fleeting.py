@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline import bootstrap
+from pipeline import hosted
 from pipeline.cli.invocation import Invocation
 from pipeline.errors import RejectedInput, Unavailable
 
@@ -34,7 +34,7 @@ def run_fleet(call: Invocation, *, workers: int) -> int:
     """Broker, workers and schedule; ends with the first of them that ends, or with Ctrl-C."""
     home = call.settings.home
     home.mkdir(parents=True, exist_ok=True)
-    address = bootstrap.broker_file(call.settings)
+    address = hosted.broker_file(call.settings)
     children: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(
         prefix="lamina-"

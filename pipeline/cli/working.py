@@ -46,10 +46,10 @@ def submit(
 
     The same submission twice is one run. `lamina explain RUN` says where it is, `lamina cancel RUN` stops it.
     """
-    from pipeline import bootstrap, fleet  # noqa: PLC0415  # brings the stages and their libraries
+    from pipeline import fleet, hosted  # noqa: PLC0415  # brings the stages and their libraries
 
     call = invocation(context, as_json=as_json)
-    dispatch = bootstrap.dispatch(call.settings)
+    dispatch = hosted.dispatch(call.settings)
     try:
         request = curating.request_from(
             call,
@@ -179,10 +179,10 @@ def _document(told: Explanation) -> dict[str, object]:
 
 def requeue(context: typer.Context, run: RunName, *, as_json: AsJson = False) -> int:
     """Try everything of a run that waits at once: rests end, messages are sent again."""
-    from pipeline import bootstrap, fleet  # noqa: PLC0415  # as above
+    from pipeline import fleet, hosted  # noqa: PLC0415  # as above
 
     call = invocation(context, as_json=as_json)
-    dispatch = bootstrap.dispatch(call.settings)
+    dispatch = hosted.dispatch(call.settings)
     try:
         sent = fleet.requeue(call.ports, RunId(text_of(run)), dispatch)
     finally:

@@ -17,7 +17,7 @@ from manifests import manifest_from
 from pipeline.errors import RejectedInput
 from pipeline.parse import metadata
 from pipeline.ports import VectorIndex
-from pipeline.types import Embedding, MetadataValue, RecordBatch
+from pipeline.types import Embedding, MetadataValue, RecordBatch, Side
 
 MANIFEST = sized(200)
 
@@ -309,7 +309,7 @@ class TableEmbedder(HashEmbedder):
         self.vectors = vectors
         self.calls: list[tuple[str, ...]] = []
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:  # noqa: ARG002  # both alike
         rows = [self.vectors[next(key for key in self.vectors if f"the {key}," in text)] for text in texts]
         self.calls.append(tuple(texts))
         self.texts += texts

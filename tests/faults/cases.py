@@ -26,7 +26,7 @@ from pipeline.fingerprint import decode_path
 from pipeline.namespaces import KINDS, counts_key, namespace_of
 from pipeline.ports import Ports, VectorIndex
 from pipeline.stages.seal import DOCUMENTS
-from pipeline.types import Embedding, SourcePath
+from pipeline.types import Embedding, Side, SourcePath
 
 TESTS = Path(__file__).parent.parent
 RAM = Path("/dev/shm")  # where it exists, the syncs of hundreds of runs cost nothing
@@ -313,9 +313,9 @@ class _Embedder:
         self._made, self._inner = made, inner
         self.identity = inner.identity
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:
         self._made["embed"] += 1
-        embedding: Embedding = self._inner.embed(texts)
+        embedding: Embedding = self._inner.embed(texts, side=side)
         return embedding
 
 

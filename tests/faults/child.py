@@ -31,7 +31,7 @@ from pipeline.parse import parse_bytes
 from pipeline.ports import Ports
 from pipeline.recipe import default_recipe
 from pipeline.rows import RunRow
-from pipeline.types import Embedding, SourcePath
+from pipeline.types import Embedding, Side, SourcePath
 
 DEADLINE_S = 100.0
 """A case that takes longer is broken: it is killed and says so."""
@@ -48,7 +48,7 @@ class TroubledEmbedder:
         self._points = points
         self._first = True
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str], *, side: Side = "passage") -> Embedding:
         if self._first:
             self._first = False
             self._points.armed = True  # from here to the refusal this thread holds no lock while the other one beats
@@ -58,7 +58,7 @@ class TroubledEmbedder:
                 assert time.monotonic() < end, "no heartbeat"
                 time.sleep(0.002)
             raise Unavailable("busy", "the model did not answer", retry_after_ms=0)
-        return EMBEDDER.embed(texts)
+        return EMBEDDER.embed(texts, side=side)
 
 
 def warm() -> None:
