@@ -28,6 +28,14 @@ class Dispatch(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Find out whether messages could be sent.
+
+        Raises:
+            Unavailable: as above.
+        """
+        ...
+
     def close(self) -> None:
         """Release the connections. May be repeated."""
         ...

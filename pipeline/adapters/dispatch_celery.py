@@ -6,7 +6,7 @@ workers, late acknowledgement and all); the ledger owns the work, so nothing her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from celery import Celery
@@ -24,6 +24,8 @@ RECONCILE, OPTIMIZE = "reconcile", "optimize"
 
 HARD_LIMIT_GRACE_S = 60.0
 """A hung body stops renewing its lease at the unit's limit; so much later its process is ended."""
+CHECK_S = 5.0
+"""How long the broker may take to answer when it is only asked whether it does."""
 VISIBILITY_FACTOR = 3
 """A message is given to another worker after this many hard limits (DESIGN §4, invariant 10)."""
 
@@ -95,9 +97,16 @@ class CeleryDispatch:
         """See the port."""
         self._publish(OPTIMIZE, (context,), CONTROL)
 
+    def check(self) -> None:
+        """See the port."""
+        self._guarded(lambda: self._app.connection_for_write().ensure_connection(max_retries=1, timeout=CHECK_S))
+
     def _publish(self, task: str, args: tuple[object, ...], queue: str) -> None:
+        self._guarded(lambda: self._app.send_task(PREFIX + task, args=args, queue=PREFIX + queue))
+
+    def _guarded(self, call: Callable[[], object]) -> None:
         try:
-            self._app.send_task(PREFIX + task, args=args, queue=PREFIX + queue)
+            call()
         except (OperationalError, KombuError, OSError) as error:
             raise Unavailable(
                 "broker_away",

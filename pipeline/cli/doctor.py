@@ -18,6 +18,7 @@ from pipeline.cli.options import AsJson
 from pipeline.console import bytes_text, counted
 from pipeline.errors import PipelineError
 from pipeline.ports import DenseEmbedder
+from pipeline.types import ContextSlug, Namespace
 
 UNFINISHED = 3
 FREE_BYTES_MIN = 1_000_000_000
@@ -66,6 +67,7 @@ def _checks(call: Invocation) -> Iterator[Check]:
         for name, embedder in call.ports.embedders.items():
             yield _tried(f"model {name}", lambda embedder=embedder: _model(embedder))  # type: ignore[misc]
         yield _tried("parser", lambda: _parser(call))
+        yield from _services(call)
 
 
 def _tried(name: str, check: Callable[[], str | Check]) -> Check:
@@ -149,6 +151,41 @@ def _home(call: Invocation) -> Check:
 def _ledger(call: Invocation) -> str:
     with call.ports.ledger.read() as session:
         return counted(len(session.contexts.list()), "context")
+
+
+def _services(call: Invocation) -> Iterator[Check]:
+    """Those that the settings name."""
+    from pipeline import hosted  # noqa: PLC0415  # adapters are for verbs that use them
+
+    if call.settings.services.broker_url or hosted.broker_file(call.settings).exists():
+        yield _tried("broker", lambda: _broker(call))
+    if call.settings.services.objects_url:
+        yield _tried("objects", lambda: _objects(call))
+    if call.settings.index != "local":
+        yield _tried("index", lambda: _index(call))
+
+
+def _broker(call: Invocation) -> str:
+    from pipeline import hosted  # noqa: PLC0415  # as above
+
+    dispatch = hosted.dispatch(call.settings)
+    try:
+        dispatch.check()
+    finally:
+        dispatch.close()
+    return "answers"
+
+
+def _objects(call: Invocation) -> str:
+    store = call.ports.objects(ContextSlug("doctor"))
+    store.put_many({"checked": b"lamina doctor"})
+    store.delete_many(["checked"])
+    return f"{call.settings.services.objects_url} takes objects, and none twice"
+
+
+def _index(call: Invocation) -> str:
+    held = sum(1 for _ in call.ports.index(ContextSlug("doctor")).scan(Namespace("doctor.g1.chunks")))
+    return f"{call.settings.index} answers" + (f", {held} records" if held else "")
 
 
 def _tokens() -> Check:

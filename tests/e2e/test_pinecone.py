@@ -71,6 +71,9 @@ def test_answers_are_those_of_local_files(service: PineconeEmulator, tmp_path: P
         delta = lamina(home, chosen, "curate", str(sources))["delta"]
         assert (delta["changed"], delta["deleted"]) == (6, 1)
     assert answers(hosted, more) == answers(local, {}) != first
+    assert {"name": "index", "ok": True, "detail": "pinecone answers", "remedy": ""} in lamina(hosted, more, "doctor")[
+        "checks"
+    ]
     lamina(hosted, more, "rollback", "notes")
     assert answers(hosted, more) == first
 

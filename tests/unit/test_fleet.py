@@ -53,6 +53,9 @@ class Broker:
     def finished(self, context: ContextSlug) -> None:
         self.live.append(context)
 
+    def check(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

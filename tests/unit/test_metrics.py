@@ -22,6 +22,9 @@ class Sent:
     def finished(self, context: ContextSlug) -> None:
         pass
 
+    def check(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

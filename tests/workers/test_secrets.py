@@ -74,5 +74,8 @@ def test_no_secret_is_found_anywhere(tmp_path: Path) -> None:
     )
     for (table,) in tables:
         said[f"table {table}"] = str(postgres_server.ask(plain, f"SELECT * FROM {table}"))
+    checks = {check["name"]: check for check in json.loads(said["doctor"])["checks"]}
+    assert checks["broker"]["ok"]
+    assert checks["objects"]["ok"]
     assert len(tables) > 20
     assert {name for name, text in said.items() if MARK in text} == set()
