@@ -29,15 +29,7 @@ from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
 from pipeline.models import Tier
-from pipeline.ports import (
-    Clock,
-    DenseEmbedder,
-    LanguageModel,
-    Ports,
-    Reranker,
-    SourceTree,
-    VectorIndex,
-)
+from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Memo, Parser, Ports, Reranker, SourceTree, VectorIndex
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug, SourcePath
@@ -84,20 +76,13 @@ def build(settings: Settings) -> Ports:
 
     clock = SystemClock()
     ledger = hosted.ledger(settings)
+    memo = hosted.memo(settings, clock)
     index, close = _indexes(settings)
     return Ports(
         clock=clock,
         ledger=ledger,
-        memo=hosted.memo(settings, clock),
-        parser=SandboxedParser(
-            SandboxLimits(
-                memory_bytes=settings.parser.memory_bytes,
-                cpu_seconds=settings.parser.cpu_s,
-                wall_seconds=settings.parser.wall_s,
-                documents_per_child=settings.parser.recycle_documents,
-            ),
-            workers=settings.worker_count,
-        ),
+        memo=memo,
+        parser=_parser(settings, memo, clock),
         embedders=_embedders(settings),
         index=index,
         objects=lambda slug: hosted.objects(settings, slug),
@@ -159,6 +144,27 @@ def _sources(settings: Settings, clock: Clock, ledger: Ledger, context: ContextR
         landing.settle(clock, ledger, context.slug, places)
         return LocalSourceTree(places.tree)
     return LocalSourceTree(Path(os.fsdecode(decode_path(SourcePath(context.root)))))
+
+
+def _parser(settings: Settings, memo: Memo, clock: Clock) -> Parser:
+    own = SandboxedParser(
+        SandboxLimits(
+            memory_bytes=settings.parser.memory_bytes,
+            cpu_seconds=settings.parser.cpu_s,
+            wall_seconds=settings.parser.wall_s,
+            documents_per_child=settings.parser.recycle_documents,
+        ),
+        workers=settings.worker_count,
+    )
+    if settings.parser_service == "none":
+        return own
+    if settings.parser_service != "llamaparse":
+        raise RejectedInput(
+            "bad_settings",
+            f"parser_service is {settings.parser_service!r}, which this deployment doesn't serve",
+            remedy="use none or llamaparse",
+        )
+    return hosted.llama_parser(settings, own, memo, clock)
 
 
 def _reranker(settings: Settings) -> Reranker | None:

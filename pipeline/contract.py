@@ -280,6 +280,7 @@ def task_response(
     project_id: str,
     now: float,
     billed: Sequence[SpendRow] = (),
+    jobs: Sequence[tuple[SourcePath, str]] = (),
 ) -> Json:
     """`TaskResponse` of one run, with a step for each stage that has begun.
 
@@ -290,6 +291,7 @@ def task_response(
         project_id: the deployment's project.
         now: the time, for the running time of an active run.
         billed: what language models were paid for so far.
+        jobs: path and id of the sources that hosted jobs parsed.
     """
     given = json.loads(run.input)
     curate_input = {key: given[key] for key in CURATE_INPUT if key in given}
@@ -297,6 +299,7 @@ def task_response(
         curate_input["claimed_version"] = run.number
     by_name = {stage.stage: stage for stage in summary}
     steps = [_step(by_name[name]) for name in stages if name in by_name]
+    steps += [_job(path, job) for path, job in jobs]
     end = run.ended_at or now
     out: Json = {
         "id": run.id,
@@ -338,6 +341,10 @@ def _step(stage: StageSummary) -> Json:
         "type": "stage",
         "commentary": f"{stage.units_done} of {stage.units} units done",
     }
+
+
+def _job(path: SourcePath, job: str) -> Json:
+    return {"step_id": f"job-{job}", "status": "completed", "type": "parse", "job_id": job, "path": path}
 
 
 def progress(run: RunRow, by_name: dict[str, StageSummary], stages: Sequence[str], now: float) -> Json:

@@ -20,7 +20,7 @@ from pipeline.fingerprint import fingerprint
 from pipeline.fleet_ports import Dispatch, Governor
 from pipeline.ledger import Ledger
 from pipeline.models import Price
-from pipeline.ports import Clock, LanguageModel, Memo, ObjectStore, VectorIndex
+from pipeline.ports import Clock, LanguageModel, Memo, ObjectStore, Parser, VectorIndex
 from pipeline.rates import Budget
 from pipeline.settings import Settings
 from pipeline.types import ContextSlug
@@ -177,6 +177,35 @@ def pinecone_account(settings: Settings) -> PineconeAccount:
             "bad_settings", "Pinecone is chosen, and pinecone_api_key isn't set", remedy="set LAMINA_PINECONE_API_KEY"
         )
     return PineconeAccount(chosen.pinecone_api_key, chosen.pinecone_control_url, chosen.pinecone_deadline_s)
+
+
+def llama_parser(settings: Settings, inner: Parser, memo: Memo, clock: Clock) -> Parser:
+    """LlamaParse for the formats that are sent there, `inner` for the others; job ids are kept in the memo."""
+    from pipeline.adapters.parser_llamaparse import LlamaParser, LlamaParseSettings  # noqa: PLC0415  # rarely wanted
+    from pipeline.adapters.parser_llamaparse_jobs import MemoJobStore  # noqa: PLC0415  # as above
+
+    chosen = settings.llamaparse
+    interfaces: dict[str, Literal["http", "package"]] = {"http": "http", "package": "package"}
+    if not chosen.llamaparse_api_key or chosen.llamaparse_interface not in interfaces:
+        raise RejectedInput(
+            "bad_settings",
+            "LlamaParse is chosen, and llamaparse_api_key isn't set"
+            if not chosen.llamaparse_api_key
+            else f"llamaparse_interface is {chosen.llamaparse_interface!r}",
+            remedy="set LAMINA_LLAMAPARSE_API_KEY; the interface is http or package",
+        )
+    given = LlamaParseSettings(
+        chosen.llamaparse_api_key,
+        frozenset(part.strip() for part in chosen.llamaparse_formats.split(",") if part.strip()),
+        interfaces[chosen.llamaparse_interface],
+        chosen.llamaparse_base_url,
+        chosen.llamaparse_tier,
+        chosen.llamaparse_version,
+        chosen.llamaparse_language,
+        chosen.llamaparse_project_id,
+        chosen.llamaparse_deadline_s,
+    )
+    return LlamaParser(given, inner, MemoJobStore(memo), clock)
 
 
 def governed(settings: Settings, clock: Clock, model: LanguageModel) -> LanguageModel:

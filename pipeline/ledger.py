@@ -192,6 +192,10 @@ class Work(Protocol):
         """Every row, by path."""
         ...
 
+    def jobs(self, run: RunId, limit: int) -> tuple[tuple[SourcePath, str], ...]:
+        """(path, id) of sources that a hosted job parsed, by path."""
+        ...
+
     def highest_batch(self, run: RunId) -> int: ...
     def move(self, run: RunId, paths: Sequence[SourcePath], batch: int) -> None:
         """Put these sources into another batch."""

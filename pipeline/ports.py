@@ -65,6 +65,10 @@ class Parser(Protocol):
         """
         ...
 
+    def last_job(self) -> str:
+        """Id of the hosted job behind this thread's last call of `parse`; empty where nothing was sent anywhere."""
+        ...
+
     def close(self) -> None:
         """End child processes. May be repeated."""
         ...

@@ -103,6 +103,8 @@ class WorkRow:
     artifact_key: str = ""
     """What the source's statements are a function of: content, manifest leg, model, prompts."""
     artifact_notes: str = ""
+    job: str = ""
+    """Id of the hosted job that parsed it; empty where a parser of this machine did, or nobody had to."""
     """Canonical JSON of `KnowledgeNotes`: what was cut, screened and asked."""
 
 

@@ -125,6 +125,28 @@ class PineconeChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class LlamaParseChoices:
+    """LlamaParse, for the formats that are sent there."""
+
+    llamaparse_api_key: str = field(default="", repr=False)
+    """Never shown, logged or stored."""
+    llamaparse_formats: str = "pdf,docx,pptx"
+    """What is sent, with commas between: formats, or file name endings of those that this machine can't read."""
+    llamaparse_interface: str = "http"
+    """http: the service's second generation; package: the first, through llama-parse."""
+    llamaparse_base_url: str = "https://api.cloud.llamaindex.ai"
+    llamaparse_tier: str = "cost_effective"
+    """cost_effective, agentic or agentic_plus."""
+    llamaparse_version: str = "latest"
+    """Of the tier: a date keeps results alike."""
+    llamaparse_language: str = ""
+    """Code of the language of text in pictures."""
+    llamaparse_project_id: str = ""
+    llamaparse_deadline_s: float = 600.0
+    """For a document, from the upload to its pages; the job outlives it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RateChoices:
     """What a fleet may use of the language model's provider a minute, all processes together; 0: no limit."""
 
@@ -151,6 +173,8 @@ class Settings:
     """Model of `lamina query --rerank`: none, minilm or pinecone."""
     language: str = "extractive"
     """Model that extracts artifacts: extractive (of this machine, no language model), openai, or none."""
+    parser_service: str = "none"
+    """Service that parses the formats which its section names: none or llamaparse."""
     project_id: str = "local"
     user: str = "local"
     workers: int = 0
@@ -164,6 +188,7 @@ class Settings:
     services: ServiceChoices = field(default_factory=ServiceChoices)
     rates: RateChoices = field(default_factory=RateChoices)
     pinecone: PineconeChoices = field(default_factory=PineconeChoices)
+    llamaparse: LlamaParseChoices = field(default_factory=LlamaParseChoices)
 
     @property
     def worker_count(self) -> int:
@@ -171,7 +196,17 @@ class Settings:
         return self.workers or min(4, os.cpu_count() or 1)
 
 
-SECRET = frozenset({"openai_api_key", "ledger_url", "broker_url", "s3_access_key", "s3_secret_key", "pinecone_api_key"})
+SECRET = frozenset(
+    {
+        "openai_api_key",
+        "ledger_url",
+        "broker_url",
+        "s3_access_key",
+        "s3_secret_key",
+        "pinecone_api_key",
+        "llamaparse_api_key",
+    }
+)
 """Settings whose values are shown to nobody."""
 
 GROUPS: dict[str, Any] = {
@@ -182,6 +217,7 @@ GROUPS: dict[str, Any] = {
     "services": ServiceChoices,
     "rates": RateChoices,
     "pinecone": PineconeChoices,
+    "llamaparse": LlamaParseChoices,
 }
 
 

@@ -68,6 +68,9 @@ class CountingParser:
         self.identity = self.inner.identity
         self.calls: list[str] = []
 
+    def last_job(self) -> str:
+        return ""
+
     def parse(self, data: bytes, name: str) -> ParsedDocument:
         self.calls.append(name)
         if b"REFUSE" in data:

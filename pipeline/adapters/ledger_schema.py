@@ -145,6 +145,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             run TEXT NOT NULL, lane BIGINT NOT NULL, stage TEXT NOT NULL, seq BIGINT NOT NULL, state TEXT NOT NULL,
             owner TEXT NOT NULL, since DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL,
             silent BIGINT NOT NULL, PRIMARY KEY (run, lane))""",
+        "ALTER TABLE work ADD COLUMN job TEXT NOT NULL DEFAULT ''",
         "CREATE INDEX run_at_work ON run (owner) WHERE state IN ('running', 'sealed', 'flipped')",
     ),
 )

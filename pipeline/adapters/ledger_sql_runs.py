@@ -19,7 +19,7 @@ _RUN = (
 )
 _WORK = (
     "path, batch, change, size, mtime_ns, hash, status, code, reason, fingerprint, parse_key, chunk_key, chunks, "
-    "screened, chunks_created, chunks_updated, warnings, artifact_status, artifact_reason, artifact_key, artifact_notes"
+    "screened, chunks_created, chunks_updated, warnings, artifact_status, artifact_reason, artifact_key, artifact_notes, job"
 )
 ACTIVE = "state IN ('running', 'sealed', 'flipped')"
 PAGE_ROWS = 1000
@@ -209,12 +209,12 @@ class SqlWork:
 
     def add(self, run: RunId, rows: Sequence[WorkRow]) -> None:
         self._db.many(
-            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(22)})",
+            f"INSERT INTO work (run, {_WORK}) VALUES ({marks(23)})",
             [
                 (
                     run, r.path, r.batch, r.change, r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint,
                     r.parse_key, r.chunk_key, r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings,
-                    r.artifact_status, r.artifact_reason, r.artifact_key, r.artifact_notes,
+                    r.artifact_status, r.artifact_reason, r.artifact_key, r.artifact_notes, r.job,
                 )
                 for r in rows
             ],
@@ -228,13 +228,13 @@ class SqlWork:
         self._db.many(
             "UPDATE work SET size = ?, mtime_ns = ?, hash = ?, status = ?, code = ?, reason = ?, fingerprint = ?, "
             "parse_key = ?, chunk_key = ?, chunks = ?, screened = ?, chunks_created = ?, chunks_updated = ?, "
-            "warnings = ?, artifact_status = ?, artifact_reason = ?, artifact_key = ?, artifact_notes = ? "
+            "warnings = ?, artifact_status = ?, artifact_reason = ?, artifact_key = ?, artifact_notes = ?, job = ? "
             "WHERE run = ? AND path = ?",
             [
                 (
                     r.size, r.mtime_ns, r.hash, r.status, r.code, r.reason, r.fingerprint, r.parse_key, r.chunk_key,
                     r.chunks, r.screened, r.chunks_created, r.chunks_updated, r.warnings, r.artifact_status,
-                    r.artifact_reason, r.artifact_key, r.artifact_notes, run, r.path,
+                    r.artifact_reason, r.artifact_key, r.artifact_notes, r.job, run, r.path,
                 )
                 for r in rows
             ],
@@ -266,6 +266,12 @@ class SqlWork:
             if len(page) < PAGE_ROWS:
                 return
             after = page[-1].path
+
+    def jobs(self, run: RunId, limit: int) -> tuple[tuple[SourcePath, str], ...]:
+        rows = self._db.all(
+            "SELECT path, job FROM work WHERE run = ? AND job <> '' ORDER BY path LIMIT ?", (run, limit)
+        )
+        return tuple((row[0], row[1]) for row in rows)
 
     def highest_batch(self, run: RunId) -> int:
         row = self._db.one("SELECT MAX(batch) FROM work WHERE run = ?", (run,))

@@ -20,5 +20,9 @@ class InProcessParser:
         """See `ports.Parser.parse`."""
         return parse_bytes(data, name)
 
+    def last_job(self) -> str:
+        """Nothing is sent anywhere."""
+        return ""
+
     def close(self) -> None:
         """Nothing to end."""

@@ -19,6 +19,9 @@ from pipeline.units import StageSummary
 SOURCES_PAGE = 1000
 """Sources read from the ledger at a time."""
 
+JOBS_SHOWN = 1000
+"""Hosted jobs that a run's steps list."""
+
 
 def contexts(context: typer.Context, *, as_json: AsJson = False) -> int:
     """List the contexts: what each reads, its live version, and the run at work on it."""
@@ -135,9 +138,10 @@ def show(
             raise RejectedInput("no_run", f"there is no run {run}", remedy="see: lamina runs CONTEXT")
         summary = session.units.summary(row.id)
         billed = session.knowledge.spent(row.id)
+        jobs = session.work.jobs(row.id, JOBS_SHOWN)
     names = [stage.name for stage in (stages_of(row) if row.manifest else STAGES)]
     task = contract.task_response(
-        row, summary, names, project_id=call.ports.project_id, now=call.ports.clock.now(), billed=billed
+        row, summary, names, project_id=call.ports.project_id, now=call.ports.clock.now(), billed=billed, jobs=jobs
     )
     if as_json:
         call.console.document(task)

@@ -74,11 +74,12 @@ def _one(job: Job, row: WorkRow, data: bytes, held: Mapping[str, bytes], fresh: 
     try:
         if row.parse_key not in held and row.parse_key not in fresh:
             document = job.ports.parser.parse(data, _name(row.path))
+            row = replace(row, job=job.ports.parser.last_job())
             fresh[row.parse_key] = wire.encode(document)
             size = len(document.text) + sum(len(part.document.text) for part in document.parts)
             job.cache.put(row.parse_key, document, size)
     except RejectedInput as error:
-        return _refused(row, error)
+        return _refused(replace(row, job=job.ports.parser.last_job()), error)
     if sum(map(len, fresh.values())) > UNSAVED_BYTES_MAX:
         job.ports.memo.put_many(fresh)
         fresh.clear()
