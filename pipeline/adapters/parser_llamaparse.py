@@ -182,6 +182,8 @@ class LlamaParser:
         )
 
     def _pages(self, upload: Upload, key: str) -> tuple[RemotePage, ...]:
+        if self._closed.is_set():
+            raise _closed()
         until = time.monotonic() + self._settings.deadline_s
         lost: JobLost | None = None
         jobs = 0
@@ -222,7 +224,11 @@ class LlamaParser:
 
     def _pause(self, seconds: float) -> None:
         if self._closed.wait(seconds):
-            raise Unavailable("parser_closed", "the parser has been closed")
+            raise _closed()
+
+
+def _closed() -> Unavailable:
+    return Unavailable("parser_closed", "the parser has been closed")
 
 
 def _check(settings: LlamaParseSettings) -> None:

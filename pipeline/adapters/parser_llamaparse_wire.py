@@ -19,12 +19,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pipeline.adapters.parser_llamaparse_network import Allowance, Network
+from pipeline.adapters.parser_llamaparse_network import Deadline, Network
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.ports import Clock
 
 REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one reply, headers included: some thousand pages."""
+"""Of one reply: some thousand pages."""
 _ERROR_BYTES_MAX: Final = 64 * 1024
 """An error's body past this is not read."""
 _IDLE_S: Final = 30.0
@@ -120,7 +120,7 @@ class Wire:
             "Authorization": f"Bearer {key}",
             "User-Agent": "lamina",
         }
-        self._allowance = Allowance(f"LlamaParse at {self.host}", REPLY_BYTES_MAX)
+        self._deadline = Deadline()
         self._lock = threading.Lock()
         self._pool: Any = None
 
@@ -168,9 +168,11 @@ class Wire:
         return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
 
     def _ask(self, method: str, path: str, content: bytes, content_type: str, until: float) -> Reply:
-        self._allowance.grant(min(until, time.monotonic() + self._call_s))
+        self._deadline.until = min(until, time.monotonic() + self._call_s)
         status, headers, body = self._exchange(method, self.base_url + path, content, content_type)
         if 200 <= status < 300:  # noqa: PLR2004
+            if len(body) > REPLY_BYTES_MAX:
+                raise bad_reply(f"LlamaParse at {self.host}", f"it is larger than {REPLY_BYTES_MAX >> 20} MB")
             return Reply(body)
         words = _words_of(body)
         where = f"LlamaParse at {self.host} answered {status}: {self.told(words)}"
@@ -208,7 +210,7 @@ class Wire:
 
         with self._lock:
             if self._pool is None:
-                network: Any = Network(httpcore.SyncBackend(), self._allowance)
+                network: Any = Network(httpcore.SyncBackend(), self._deadline)
                 self._pool = httpcore.ConnectionPool(
                     ssl_context=httpx.create_ssl_context(trust_env=False)
                     if self.base_url.startswith("https:")
@@ -340,9 +342,10 @@ def _checked(key: str) -> str:
 
 
 def _first(parts: Iterable[bytes], limit: int) -> bytes:
+    """The parts up to the first that passes the limit."""
     body = bytearray()
     for part in parts:
         body += part
-        if len(body) >= limit:
+        if len(body) > limit:
             break
-    return bytes(body[:limit])
+    return bytes(body)

@@ -308,6 +308,10 @@ def test_a_job_depends_on_bytes_ending_and_options_but_not_on_the_name():
             parser_of(server, memo, **changes).parse(PDF, "a.pdf")
         parser.parse(PDF + b" ", "a.pdf")
         assert len(server.billed) == 6
+        words = parser_of(server, memo, formats=frozenset(("md", "txt")))
+        words.parse(b"# Title", "a.md")
+        words.parse(b"# Title", "a.txt")
+        assert len(server.billed) == 8
 
 
 def test_a_yes_that_gets_lost_on_the_way_is_billed_twice_and_no_oftener():
@@ -456,6 +460,7 @@ UPLOADS = [
     (Fault(429, {"detail": "slow down"}, {"Retry-After": IN_7_S}), Unavailable, "rate_limited", 7000),
     (Fault(429, {"detail": "slow down"}), Unavailable, "rate_limited", None),
     (Fault(429, {"detail": "You exceeded your quota"}), Unavailable, "quota", None),
+    (Fault(429, {"detail": "quota of this minute"}, {"Retry-After": "7"}), Unavailable, "rate_limited", 7000),
     (Fault(500, "oops"), Unavailable, "provider_down", None),
     (Fault(503, b"<html>", {"Retry-After": "2"}), Unavailable, "provider_down", 2000),
     (Fault(302, {}, {"Location": "http://127.0.0.1:9/"}), Unavailable, "bad_reply", None),
@@ -531,15 +536,19 @@ def test_statuses_without_sense_and_without_end():
 
 @both
 def test_a_job_that_outlives_the_deadline_is_taken_up_later(interface):
-    with serving(Plan(pending=10**6), interface=interface, deadline_s=0.6) as (server, parser):
+    memo = MemoryMemo()
+    with serving(at_once, interface=interface, memo=memo) as (server, first):
+        first.parse(PDF + b"first", "a.pdf")  # the package's import is slow and none of this test's business
+        server.plan = Plan(pending=10**6)
+        parser = parser_of(server, memo, interface=interface, deadline_s=0.6)
         began = time.monotonic()
         error = error_of(parser)
         assert (type(error), error.code, error.retry_after_ms) == (Unavailable, "parse_pending", 50)
-        assert server.billed[0] in error.message
+        assert server.billed[1] in error.message
         assert time.monotonic() - began < 5
-        server.jobs[server.billed[0]].pending = 0
+        server.jobs[server.billed[1]].pending = 0
         parser.parse(PDF, "a.pdf")
-        assert len(server.billed) == 1
+        assert len(server.billed) == 2
 
 
 def test_a_server_that_sends_a_byte_now_and_then_meets_the_deadline():
@@ -554,7 +563,8 @@ def test_an_answer_without_end_is_cut():
     with serving(at_once) as (server, parser):
         parser.parse(PDF, "a.pdf")
         server.fail("result", Fault(200, b" " * (65 << 20)))
-        assert error_of(parser).code == "bad_reply"
+        error = error_of(parser)
+        assert (error.code, "larger than 64 MB" in error.message) == ("bad_reply", True)
 
 
 def test_nobody_there():
@@ -574,6 +584,8 @@ def test_closing_ends_a_wait():
         parser.close()
         assert waiting.result().code == "parser_closed"
         assert time.monotonic() - began < 5
+        assert error_of(parser, PDF + b"2").code == "parser_closed"
+        assert len(server.billed) == 1
 
 
 # Secrets, identity and settings.
