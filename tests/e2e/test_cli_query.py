@@ -137,7 +137,7 @@ def test_reranking_is_refused_unless_it_is_served(curated: Any) -> None:
     assert ended.status == 2
     assert "set reranker to minilm" in ended.err
     ended = curated("query", "zoo", "dams", LAMINA_RERANKER="magic")
-    assert "use none or minilm" in ended.err
+    assert "use none, minilm or pinecone" in ended.err
 
 
 def test_the_reranker_puts_hits_in_order(curated: Any) -> None:
