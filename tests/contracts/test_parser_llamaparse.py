@@ -335,7 +335,7 @@ def test_a_dead_workers_claim_ends_with_time():
         assert error_of(parser).code == "parse_pending"
         assert server.billed == []
         clock.advance(71)
-        parser.parse(PDF, "a.pdf")
+        parser_of(server, memo, clock=clock).parse(PDF, "a.pdf")
         assert len(server.billed) == 1
 
 
@@ -528,10 +528,11 @@ def test_a_result_that_makes_no_sense_is_asked_for_again_later(interface, result
 
 
 def test_statuses_without_sense_and_without_end():
-    with serving(Plan(pending=0, ends="THROTTLED"), deadline_s=0.3) as (server, parser):
+    memo = MemoryMemo()
+    with serving(Plan(pending=0, ends="THROTTLED"), memo=memo, deadline_s=2.0) as (server, parser):
         assert error_of(parser).code == "parse_pending"
         server.fail("status", Fault(200, {"job": {"status": 5}}))
-        assert error_of(parser).code == "bad_reply"
+        assert error_of(parser_of(server, memo)).code == "bad_reply"
 
 
 @both
@@ -540,14 +541,14 @@ def test_a_job_that_outlives_the_deadline_is_taken_up_later(interface):
     with serving(at_once, interface=interface, memo=memo) as (server, first):
         first.parse(PDF + b"first", "a.pdf")  # the package's import is slow and none of this test's business
         server.plan = Plan(pending=10**6)
-        parser = parser_of(server, memo, interface=interface, deadline_s=0.6)
+        parser = parser_of(server, memo, interface=interface, deadline_s=2.0)
         began = time.monotonic()
         error = error_of(parser)
         assert (type(error), error.code, error.retry_after_ms) == (Unavailable, "parse_pending", 50)
         assert server.billed[1] in error.message
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         server.jobs[server.billed[1]].pending = 0
-        parser.parse(PDF, "a.pdf")
+        parser_of(server, memo, interface=interface).parse(PDF, "a.pdf")
         assert len(server.billed) == 2
 
 
@@ -556,7 +557,7 @@ def test_a_server_that_sends_a_byte_now_and_then_meets_the_deadline():
         server.fail("upload", Fault(drip_s=0.05))
         began = time.monotonic()
         assert error_of(parser).code == "provider_timeout"
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
 
 
 def test_an_answer_without_end_is_cut():
