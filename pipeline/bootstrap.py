@@ -98,6 +98,7 @@ def build(settings: Settings) -> Ports:
         language=_language(settings, clock),
         prices=hosted.prices(settings),
         reranker=_reranker(settings),
+        pair=hosted.published_pair(settings),
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,
     )
@@ -247,6 +248,8 @@ def close(ports: Ports) -> None:
     ports.parser.close()
     if isinstance(ports.language, OpenAIModel | GovernedModel):
         ports.language.close()
+    if ports.pair is not None:
+        ports.pair.close()
     ports.close_indexes()
     ports.memo.close()
     ports.ledger.close()

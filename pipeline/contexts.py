@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipeline import publish
+from pipeline import publication, publish
 from pipeline.errors import Conflict, RejectedInput
 from pipeline.fingerprint import fingerprint
+from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.rows import ContextRow, PinRow
 from pipeline.types import ContextSlug
@@ -124,18 +125,25 @@ def forget(ports: Ports, slug: ContextSlug) -> None:
 
     Raises:
         RejectedInput: there is no such context.
-        Conflict: code `run_active`: a run of it is at work.
+        Conflict: codes `run_active` and `publishing`: a run of it is at work, or its copy is being written.
+        Unavailable: the index doesn't answer, ours or the one that it is published to.
     """
-    now = ports.clock.now()
     with ports.ledger.read() as session:
         publish.require_context(session, slug)
+        _require_idle(ports, session, slug)
         namespaces = session.records.namespaces(slug)
+    if ports.pair is not None:
+        publication.withdraw(ports, slug)
     with ports.ledger.transaction("context.delete", slug) as session:
-        run = session.runs.active(slug)
-        if run is not None and run.lease_until > now:
-            raise Conflict(
-                "run_active", f"run {run.id} of {slug} is at work", remedy=f"stop it first: lamina cancel {run.id}"
-            )
+        _require_idle(ports, session, slug)
         session.contexts.delete(slug)
     for namespace in namespaces:
         ports.index(slug).drop(namespace)
+
+
+def _require_idle(ports: Ports, session: Session, slug: ContextSlug) -> None:
+    run = session.runs.active(slug)
+    if run is not None and run.lease_until > ports.clock.now():
+        raise Conflict(
+            "run_active", f"run {run.id} of {slug} is at work", remedy=f"stop it first: lamina cancel {run.id}"
+        )

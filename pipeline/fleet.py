@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from pipeline import curate, publish, starting
+from pipeline import curate, publication, publish, starting
 from pipeline.errors import Conflict, PipelineError, RejectedInput, Unavailable
 from pipeline.fleet_ports import Dispatch
 from pipeline.ledger import Session
@@ -219,6 +219,8 @@ def _pass_on(ports: Ports, run: RunRow, token: Token, dispatch: Dispatch) -> Non
         if now.state == "completed":
             with suppress(Unavailable):
                 dispatch.finished(now.context)
+                if now.context in publication.behind(ports):
+                    dispatch.publish(now.context)
 
 
 def _follow(ports: Ports, ended: RunRow, dispatch: Dispatch) -> None:
@@ -273,6 +275,9 @@ def reconcile(ports: Ports, dispatch: Dispatch) -> int:
     """
     with ports.ledger.read() as session:
         runs = session.runs.at_work(FLEET)
+    with suppress(Unavailable):
+        for context in publication.behind(ports):
+            dispatch.publish(context)
     return sum(reconcile_run(ports, run, dispatch) for run in runs)
 
 

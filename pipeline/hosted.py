@@ -17,7 +17,7 @@ from pipeline.adapters.model_governed import GovernedModel
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import fingerprint
-from pipeline.fleet_ports import Dispatch, Governor
+from pipeline.fleet_ports import Dispatch, Governor, PublishedPair
 from pipeline.ledger import Ledger
 from pipeline.models import Price
 from pipeline.ports import Clock, LanguageModel, Memo, ObjectStore, Parser, VectorIndex
@@ -28,6 +28,10 @@ from pipeline.types import ContextSlug
 if TYPE_CHECKING:
     from pipeline.adapters.pinecone_client import PineconeAccount
     from pipeline.adapters.s3_client import S3Settings
+
+
+PAIR_NAME_MAX = 38
+"""An index' name holds 45 characters, seven of which the ending takes."""
 
 
 def context_folder(settings: Settings, slug: ContextSlug) -> Path:
@@ -159,6 +163,44 @@ def pinecone_index(settings: Settings) -> VectorIndex:
             family=families[chosen.pinecone_family],
             fresh_deadline_s=chosen.pinecone_fresh_s,
             updates_per_s=chosen.pinecone_updates_per_s,
+        )
+    )
+
+
+def published_pair(settings: Settings) -> PublishedPair | None:
+    """Where copies of live versions are published, if anywhere.
+
+    Raises:
+        RejectedInput: no key is set, or the pair would be the index of our own vectors.
+    """
+    chosen = settings.pinecone
+    if not chosen.published_index:
+        return None
+    if settings.index == "pinecone" and chosen.pinecone_index in (
+        chosen.published_index, f"{chosen.published_index}-sparse",
+    ):  # fmt: skip
+        raise RejectedInput(
+            "bad_settings",
+            f"published_index and pinecone_index both name {chosen.pinecone_index}",
+            remedy="give the published pair a name of its own",
+        )
+    if len(chosen.published_index) > PAIR_NAME_MAX:
+        raise RejectedInput(
+            "bad_settings",
+            f"published_index has {len(chosen.published_index)} characters, and -sparse comes behind it",
+            remedy=f"take {PAIR_NAME_MAX} at most",
+        )
+    from pipeline.adapters.pair_pinecone import PairSettings, PineconePair  # noqa: PLC0415  # an extra
+
+    return PineconePair(
+        PairSettings(
+            pinecone_account(settings),
+            chosen.published_index,
+            chosen.published_contexts,
+            chosen.published_dense_model,
+            chosen.published_sparse_model,
+            chosen.pinecone_cloud,
+            chosen.pinecone_region,
         )
     )
 

@@ -40,6 +40,7 @@ HELP = {
     "lamina_run_seconds": "Real time that the latest run of a context has taken.",
     "lamina_run_stage_seconds": "Real time in which at least one unit of a stage was at work, of that run.",
     "lamina_run_unaccounted_seconds": "Real time of that run in which no unit was at work.",
+    "lamina_publication_lag_seconds": "Age of the live version while its published copy is another one, by context.",
     "lamina_model_calls_total": "Calls to language models, of the runs of the last day.",
     "lamina_model_tokens_total": "Tokens of language models, of those runs, by kind.",
     "lamina_model_cost_total": "Money that they cost at the prices in the settings.",
@@ -60,7 +61,24 @@ def collect(ports: Ports) -> tuple[Sample, ...]:
     latest = {run.context: run for run in reversed(runs) if run.kind == "curate" and run.manifest}
     for run in latest.values():
         out += _times(ports, run, now)
-    return (*out, *_spending(ports, runs))
+    return (*out, *_lags(ports, now), *_spending(ports, runs))
+
+
+def _lags(ports: Ports, now: float) -> list[Sample]:
+    if ports.pair is None:
+        return []
+    out = []
+    with ports.ledger.read() as session:
+        rows = dict(session.publications.list(ports.pair.name))
+        for context in session.contexts.list():
+            live = session.versions.get(context.slug, context.live_version) if context.live_version else None
+            if live is None or not ports.pair.serves(context.slug):
+                continue
+            row = rows.get(context.slug)
+            shown = row is not None and row.version == live.number and not row.aim
+            lag = 0.0 if shown else max(0.0, now - live.live_at)
+            out.append(Sample("lamina_publication_lag_seconds", (("context", context.slug),), lag))
+    return out
 
 
 def _units(ports: Ports, active: Sequence[RunRow], now: float) -> list[Sample]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.archives import ArchiveReader
+from pipeline.fleet_ports import PublishedPair
 from pipeline.ledger import Ledger
 from pipeline.limits import Limits
 from pipeline.models import CatalogModel, ModelReply, ModelRequest, Price, Tier
@@ -373,6 +374,8 @@ class Ports:
     """Tier to what its tokens cost; a tier without one costs nothing."""
     reranker: Reranker | None = None
     """Puts hits in order where a question asks for it; None where the deployment serves none."""
+    pair: PublishedPair | None = None
+    """Where copies of live versions are published; None where they aren't."""
     archives: ArchiveReader | None = None
     """Opens archives for imports; None where the deployment reads none."""
     unread_names: frozenset[bytes] = frozenset()

@@ -114,11 +114,11 @@ def end_unchanged(session: Session, run: RunRow, now: float, output: str) -> Non
 
 
 def kept_versions(session: Session, slug: ContextSlug, keep: int, now: float) -> frozenset[int]:
-    """The live version, the `keep` most recently live ones by pointer moves, and every pinned one."""
+    """The live version, the `keep` most recently live ones by pointer moves, every pinned one, and what is published."""
     live = require_context(session, slug).live_version
     recent = dict.fromkeys(move.version for move in session.contexts.moves(slug))
     pinned = {pin.version for pin in session.versions.pins(slug) if now < pin.until}
-    return frozenset({live, *islice(recent, keep), *pinned})
+    return frozenset({live, *islice(recent, keep), *pinned, *session.publications.versions(slug)})
 
 
 def reclaim(ports: Ports, slug: ContextSlug, hold: Callable[[Session], None]) -> int:

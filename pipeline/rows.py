@@ -336,3 +336,28 @@ class SpendRow:
     completion: int
     cache_read: int
     cache_write: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRow:
+    """How far a context's copy for third-party readers has come. See `pipeline.publication`."""
+
+    target: str
+    """The dense index of the pair."""
+    version: int
+    """What the pair shows, whole; 0 for nothing."""
+    aim: int = 0
+    """The version that is on its way there; 0 for none. Until it has arrived the pair may hold some of it."""
+    cursor: str = ""
+    """How far it is on its way: `+` and the last id written, then `-` and the last one erased."""
+    fields: str = "{}"
+    """Canonical JSON: namespace to metadata field to its type."""
+    changed_at: float = 0.0
+    holder: str = ""
+    """Who carries it there; empty for nobody."""
+    fence: int = 0
+    """Raised for each holder, so that an earlier one's reports are refused."""
+    rest_until: float = 0.0
+    """End of the holder's lease; without a holder, of the rest after a failure."""
+    error: str = ""
+    """Why the last attempt ended early."""

@@ -122,6 +122,13 @@ class PineconeChoices:
     """Its dimension; 0: the model's usual one."""
     pinecone_reranker: str = "bge-reranker-v2-m3"
     """Model of the reranker `pinecone`."""
+    published_index: str = ""
+    """Dense index of the pair to which live versions are copied for third-party readers; empty: none."""
+    published_contexts: str = "*"
+    """Patterns of the contexts that are copied, with commas between."""
+    published_dense_model: str = "llama-text-embed-v2"
+    published_sparse_model: str = "pinecone-sparse-english-v0"
+    """Models of a pair that has to be made."""
 
 
 @dataclass(frozen=True, slots=True)

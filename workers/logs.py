@@ -12,7 +12,7 @@ from typing import Any
 
 from celery import signals
 
-FIELDS = ("run", "stage", "lane", "outcome", "seconds", "context", "task")
+FIELDS = ("run", "stage", "lane", "outcome", "seconds", "context", "task", "written", "deleted")
 """What an event may carry beside its message."""
 
 

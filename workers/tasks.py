@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from pipeline import fleet, loop
-from pipeline.adapters.dispatch_celery import OPTIMIZE, PREFIX, RECONCILE
+from pipeline import fleet, loop, publication
+from pipeline.adapters.dispatch_celery import OPTIMIZE, PREFIX, PUBLISH, RECONCILE
 from pipeline.curate import ACTIVE_STAGES
+from pipeline.errors import PipelineError
 from pipeline.types import ContextSlug, RunId
 from pipeline.units import Token
 from workers import process
@@ -42,7 +43,25 @@ def optimize(context: str) -> int:
     return loop.optimize(held.ports, ContextSlug(context), report=lambda _done, _total: None, stop=process.stopping)
 
 
+def publish(context: str) -> str:
+    """Bring the context's published copy up to its live version. A message that comes twice finds nothing to do."""
+    held = process.current(settings)
+    until = time.monotonic() + held.ports.limits.unit_limit_s / 2
+
+    def stop() -> bool:
+        return process.stopping() or time.monotonic() > until  # `reconcile` has it gone on with
+
+    try:
+        done = publication.bring_up(held.ports, ContextSlug(context), stop=stop)
+    except PipelineError as error:
+        LOG.warning("publish", extra={"context": context, "outcome": error.code})
+        return error.code
+    LOG.info("publish", extra={"context": context, "written": done.written, "deleted": done.deleted})
+    return "stopped" if done.stopped else "published"
+
+
+BODIES: dict[str, Callable[..., object]] = {RECONCILE: reconcile, OPTIMIZE: optimize, PUBLISH: publish}
 STAGE_TASKS = {stage.name: app.task(_task(stage.name), name=PREFIX + stage.name) for stage in ACTIVE_STAGES}
 """Stage to its task."""
-CHORES = {name: app.task(body, name=PREFIX + name) for name, body in ((RECONCILE, reconcile), (OPTIMIZE, optimize))}
+CHORES = {name: app.task(body, name=PREFIX + name) for name, body in BODIES.items()}
 """The tasks beside the stages."""

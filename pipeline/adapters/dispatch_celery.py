@@ -19,11 +19,13 @@ from pipeline.units import Token
 RESERVED, CONTROL = "small", "control"
 """Queue of small runs, and that of tasks which keep the fleet in order."""
 PREFIX = "lamina."
-RECONCILE, OPTIMIZE = "reconcile", "optimize"
+RECONCILE, OPTIMIZE, PUBLISH = "reconcile", "optimize", "publish"
 """Tasks beside the stages."""
 
 HARD_LIMIT_GRACE_S = 60.0
 """A hung body stops renewing its lease at the unit's limit; so much later its process is ended."""
+CHORE_S = 60.0
+"""A chore that nobody has begun by then is forgotten; `reconcile` asks for it again."""
 CHECK_S = 5.0
 """How long the broker may take to answer when it is only asked whether it does."""
 VISIBILITY_FACTOR = 3
@@ -91,18 +93,22 @@ class CeleryDispatch:
     def send(self, token: Token) -> None:
         """See the port."""
         queue = RESERVED if token.reserved else self._queues[token.stage]
-        self._publish(token.stage, (token.run, token.lane, token.seq), queue)
+        self._send(token.stage, (token.run, token.lane, token.seq), queue)
 
     def finished(self, context: ContextSlug) -> None:
         """See the port."""
-        self._publish(OPTIMIZE, (context,), CONTROL)
+        self._send(OPTIMIZE, (context,), CONTROL)
+
+    def publish(self, context: ContextSlug) -> None:
+        """See the port."""
+        self._send(PUBLISH, (context,), "store", expires=CHORE_S)
 
     def check(self) -> None:
         """See the port."""
         self._guarded(lambda: self._app.connection_for_write().ensure_connection(max_retries=1, timeout=CHECK_S))
 
-    def _publish(self, task: str, args: tuple[object, ...], queue: str) -> None:
-        self._guarded(lambda: self._app.send_task(PREFIX + task, args=args, queue=PREFIX + queue))
+    def _send(self, task: str, args: tuple[object, ...], queue: str, expires: float | None = None) -> None:
+        self._guarded(lambda: self._app.send_task(PREFIX + task, args=args, queue=PREFIX + queue, expires=expires))
 
     def _guarded(self, call: Callable[[], object]) -> None:
         try:

@@ -80,7 +80,7 @@ def find(client: PineconeClient, settings: PineconeSettings) -> Opened | None:
     Raises:
         RejectedInput: code `index_unfit`: an index of that name can't hold Lamina's records.
     """
-    model = _described(client, settings)
+    model = described(client, settings.index)
     return None if model is None else _usable(client, settings, model)
 
 
@@ -100,9 +100,7 @@ def create(client: PineconeClient, settings: PineconeSettings, dim: int) -> Open
     try:
         model = client.call(f"create index {settings.index}", make).value
     except Conflict:
-        model = _described(client, settings)
-    if model is None:
-        raise Unavailable("index_vanished", f"index {settings.index} was deleted while it was made", remedy="run again")
+        model = described(client, settings.index)
     return _usable(client, settings, model)
 
 
@@ -116,32 +114,50 @@ def check_dimension(settings: PineconeSettings, held: int, given: int) -> None:
         )
 
 
-def _described(client: PineconeClient, settings: PineconeSettings) -> Any:
+def described(client: PineconeClient, index: str) -> Any:
+    """An index as the control plane tells it; None where there is none."""
     try:
-        return client.call(f"describe index {settings.index}", lambda p: p.indexes.describe(settings.index)).value
+        return client.call(f"describe index {index}", lambda p: p.indexes.describe(index)).value
     except RejectedInput as error:
         if error.code == "not_found":
             return None
         raise
 
 
-def _usable(client: PineconeClient, settings: PineconeSettings, model: Any) -> Opened:
-    family = _family(settings, model)
-    until, wait_s = time.monotonic() + settings.create_deadline_s, _POLL_FIRST_S
-    while not (model.status.ready and model.host):
+def until_ready(client: PineconeClient, index: str, model: Any, deadline_s: float) -> Any:
+    """The description of an index that can be used.
+
+    Args:
+        client: asks.
+        index: its name.
+        model: what was last told of it; None where it is gone.
+        deadline_s: how long to wait.
+
+    Raises:
+        Unavailable: codes `index_not_ready` and `index_vanished`.
+    """
+    until, wait_s = time.monotonic() + deadline_s, _POLL_FIRST_S
+    while model is not None and not (model.status.ready and model.host):
         if model.status.state in ("InitializationFailed", "Terminating", "Disabled"):
             raise Unavailable(
                 "index_not_ready",
-                f"index {settings.index} is in state {model.status.state}",
+                f"index {index} is in state {model.status.state}",
                 remedy="See Pinecone's console; delete the index and run again, or name another.",
             )
         if time.monotonic() + wait_s >= until:
-            raise Unavailable("index_not_ready", f"index {settings.index} isn't ready yet", remedy="run again later")
+            raise Unavailable("index_not_ready", f"index {index} isn't ready yet", remedy="run again later")
         time.sleep(wait_s)
         wait_s = min(_POLL_S, 2 * wait_s)
-        model = _described(client, settings)
-        if model is None:
-            raise Unavailable("index_vanished", f"index {settings.index} was deleted", remedy="run again")
+        model = described(client, index)
+    if model is None:
+        raise Unavailable("index_vanished", f"index {index} was deleted meanwhile", remedy="run again")
+    return model
+
+
+def _usable(client: PineconeClient, settings: PineconeSettings, model: Any) -> Opened:
+    family = None if model is None else _family(settings, model)
+    model = until_ready(client, settings.index, model, settings.create_deadline_s)
+    assert family is not None, "what was gone was refused"
     return Opened(client, model.host, family)
 
 

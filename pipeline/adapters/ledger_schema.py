@@ -148,6 +148,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE work ADD COLUMN job TEXT NOT NULL DEFAULT ''",
         "CREATE INDEX run_at_work ON run (owner) WHERE state IN ('running', 'sealed', 'flipped')",
     ),
+    (
+        """CREATE TABLE publication (
+            context TEXT NOT NULL, target TEXT NOT NULL, version BIGINT NOT NULL, aim BIGINT NOT NULL,
+            cursor_at TEXT NOT NULL, fields TEXT NOT NULL, changed_at DOUBLE PRECISION NOT NULL, holder TEXT NOT NULL, fence BIGINT NOT NULL,
+            rest_until DOUBLE PRECISION NOT NULL, error TEXT NOT NULL, PRIMARY KEY (context, target))""",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -168,6 +174,7 @@ CONTEXT_TABLES = (
     "artifact",
     "edge",
     "decision",
+    "publication",
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 

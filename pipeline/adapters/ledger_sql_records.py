@@ -111,6 +111,20 @@ class SqlRecords:
             f"context = ? AND {_SEEN} AND id > ?", (slug, version, version, after), f"id LIMIT {int(limit)}"
         )
 
+    def page_between(self, slug: ContextSlug, seen: int, unseen: int, after: str, limit: int) -> tuple[RecordRow, ...]:
+        return self._select(
+            f"context = ? AND {_SEEN} AND NOT ({_SEEN}) AND id > ?",
+            (slug, seen, seen, unseen, unseen, after),
+            f"id LIMIT {int(limit)}",
+        )
+
+    def count_between(self, slug: ContextSlug, seen: int, unseen: int) -> int:
+        row = self._db.one(
+            f"SELECT COUNT(*) FROM record WHERE context = ? AND {_SEEN} AND NOT ({_SEEN})",
+            (slug, seen, seen, unseen, unseen),
+        )
+        return int(row[0]) if row else 0
+
     def page_added_under(
         self, slug: ContextSlug, number: int, prefix: str, skip: int, limit: int
     ) -> tuple[RecordRow, ...]:

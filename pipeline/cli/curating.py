@@ -16,6 +16,7 @@ import typer
 from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, folder_slug, pairs_of, read_manifest, slug_of, text_of
 from pipeline.cli.outcome import tell_end
+from pipeline.cli.publishing import follow
 from pipeline.console import Console
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path, encode_path
@@ -137,6 +138,7 @@ def curate(
         return INTERRUPTED
     status = tell_end(call.console, call.ports, run)
     _optimize(call, slug)
+    follow(call, slug)
     return status
 
 

@@ -9,6 +9,7 @@ import typer
 from pipeline import contexts, contract, publish
 from pipeline.cli.invocation import invocation
 from pipeline.cli.options import AsJson, ContextName, seconds_of, slug_of, text_of
+from pipeline.cli.publishing import follow
 from pipeline.console import Rows, moment
 
 
@@ -78,6 +79,7 @@ def rollback(
     else:
         call.console.line(f"{name}: version {run.number} is live, before it was {run.base_version}")
         call.console.line(f"back again: lamina rollback {name} --to {run.base_version}", indent=2)
+    follow(call, slug_of(name))
     return 0
 
 

@@ -101,6 +101,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         "requeue",
         "worker",
         "up",
+        "publish",
     }, "these are called with --json in the tests of their own"
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fleet_processes import ROOT, Fleet, make_sources
+from fleet_processes import Fleet, lamina, make_sources
 from pinecone_emulator import Behaviour, Fault, PineconeEmulator
 
 from pipeline import bootstrap, search
@@ -32,18 +27,6 @@ def settings(service: PineconeEmulator, family: str) -> dict[str, str]:
         "LAMINA_INDEX": "pinecone", "LAMINA_PINECONE_API_KEY": service.key, "LAMINA_PINECONE_CONTROL_URL": service.url,
         "LAMINA_PINECONE_FAMILY": family,
     }  # fmt: skip
-
-
-def lamina(home: Path, more: dict[str, str], *arguments: str) -> Any:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("LAMINA_")}
-    environ |= {"PYTHONPATH": str(ROOT), "LAMINA_HOME": str(home), "LAMINA_EMBEDDER": "static", **more}
-    ended = subprocess.run(
-        [sys.executable, "-m", "pipeline", *arguments, "--json"],
-        env=environ, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "m4rked" not in ended.stdout + ended.stderr
-    return json.loads(ended.stdout)
 
 
 def answers(home: Path, more: dict[str, str]) -> list[list[tuple[str, float]]]:

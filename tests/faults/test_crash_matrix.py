@@ -66,6 +66,10 @@ OTHER_FLOWS = frozenset(
         "unpin",
         "sources.add",
         "sources.remove",
+        "publication.take",
+        "publication.keep",
+        "publication.rest",
+        "publication.withdraw",
     }
 )
 """Write blocks of flows that are one block each, or that are no runs."""
