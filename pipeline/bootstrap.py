@@ -6,7 +6,9 @@ import gc
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -18,7 +20,6 @@ from pipeline.adapters.embedder_static import StaticEmbedder
 from pipeline.adapters.index_local import LocalIndex
 from pipeline.adapters.index_local_graph import GraphSettings
 from pipeline.adapters.model_extractive import ExtractiveModel
-from pipeline.adapters.model_governed import GovernedModel
 from pipeline.adapters.model_openai import OpenAIModel, OpenAISettings
 from pipeline.adapters.owner_local import is_gone, own_name
 from pipeline.adapters.parser_sandbox import SandboxedParser, SandboxLimits
@@ -32,6 +33,7 @@ from pipeline.models import Tier
 from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Memo, Parser, Ports, Reranker, SourceTree, VectorIndex
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
+from pipeline.tracing import Traced
 from pipeline.types import ContextSlug, SourcePath
 
 GC_ALLOCATIONS = 50_000
@@ -78,7 +80,9 @@ def build(settings: Settings) -> Ports:
     ledger = hosted.ledger(settings)
     memo = hosted.memo(settings, clock)
     index, close = _indexes(settings)
-    return Ports(
+    owner = own_name()
+    tracer = hosted.tracer(settings, owner)
+    ports = Ports(
         clock=clock,
         ledger=ledger,
         memo=memo,
@@ -90,17 +94,41 @@ def build(settings: Settings) -> Ports:
         view=lambda slug: LocalView(context_folder(settings, slug) / "knowledge"),
         limits=settings.limits,
         project_id=settings.project_id,
-        owner=own_name(),
+        owner=owner,
         is_gone=is_gone,
         user=settings.user,
         processors=settings.worker_count,
         close_indexes=close,
         language=_language(settings, clock),
+        tracer=tracer,
         prices=hosted.prices(settings),
         reranker=_reranker(settings),
         pair=hosted.published_pair(settings),
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,
+    )
+    return _traced(ports) if settings.services.traces_url else ports
+
+
+CALLS = {
+    "embedder": ("embed",),
+    "model": ("answer",),
+    "index": ("upsert", "stamp", "delete", "fetch", "settle"),
+}
+"""Methods whose calls are traced, by port."""
+
+
+def _traced(ports: Ports) -> Ports:
+    """The same, with a span around each of those calls."""
+
+    def told(adapter: object, port: str) -> Any:
+        return Traced(adapter, port, CALLS[port], ports.tracer)
+
+    return replace(
+        ports,
+        embedders={name: told(embedder, "embedder") for name, embedder in ports.embedders.items()},
+        language=ports.language and told(ports.language, "model"),
+        index=lambda slug: told(ports.index(slug), "index"),
     )
 
 
@@ -246,8 +274,10 @@ def _embedders(settings: Settings) -> dict[str, DenseEmbedder]:
 def close(ports: Ports) -> None:
     """Release what `build` and the work since then opened."""
     ports.parser.close()
-    if isinstance(ports.language, OpenAIModel | GovernedModel):
-        ports.language.close()
+    for held in (ports.language, ports.tracer):
+        end = getattr(held, "close", None)
+        if end is not None:
+            end()
     if ports.pair is not None:
         ports.pair.close()
     ports.close_indexes()

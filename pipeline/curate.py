@@ -145,6 +145,19 @@ def run_claim(
         Conflict: code `stale_fence`: the lease was lost; nothing was reported.
         PipelineError: the unit can't be done now; it is handed back.
     """
+    with ports.tracer.unit(claim):
+        _run_claim(ports, claim, cache, report, lost, rests=rests)
+
+
+def _run_claim(
+    ports: Ports,
+    claim: UnitClaim,
+    cache: DraftCache,
+    report: Callable[[int], None],
+    lost: Callable[[], bool],
+    *,
+    rests: bool,
+) -> None:
     stage = BY_NAME[claim.stage]
     assert stage.body is not None
     try:

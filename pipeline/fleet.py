@@ -215,6 +215,7 @@ def _pass_on(ports: Ports, run: RunRow, token: Token, dispatch: Dispatch) -> Non
         tokens = _assign(ports, session, run.id) if active else ()
     _send(dispatch, tokens)
     if now is not None and not active:
+        ports.tracer.run(now)
         _follow(ports, now, dispatch)
         if now.state == "completed":
             with suppress(Unavailable):

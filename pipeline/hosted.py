@@ -6,6 +6,7 @@ only place that names adapters.
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +24,7 @@ from pipeline.models import Price
 from pipeline.ports import Clock, LanguageModel, Memo, ObjectStore, Parser, VectorIndex
 from pipeline.rates import Budget
 from pipeline.settings import Settings
+from pipeline.tracing import Tracer, Untraced
 from pipeline.types import ContextSlug
 
 if TYPE_CHECKING:
@@ -165,6 +167,33 @@ def pinecone_index(settings: Settings) -> VectorIndex:
             updates_per_s=chosen.pinecone_updates_per_s,
         )
     )
+
+
+def tracer(settings: Settings, owner: str) -> Tracer:
+    """Where spans go, if anywhere.
+
+    Raises:
+        RejectedInput: the address isn't one, or OpenTelemetry isn't installed.
+    """
+    url = settings.services.traces_url
+    if not url:
+        return Untraced()
+    if not url.startswith(("http://", "https://")):
+        raise RejectedInput("bad_settings", f"traces_url is {url!r}", remedy="write it like http://localhost:4318")
+    try:
+        from pipeline.adapters.tracer_otel import OtelTracer  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise RejectedInput(
+            "no_otel", "traces_url is set, and OpenTelemetry isn't installed", remedy="install lamina[otel]"
+        ) from error
+    return OtelTracer(url, _version(), owner)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("lamina")
+    except importlib.metadata.PackageNotFoundError:
+        return "from source"
 
 
 def published_pair(settings: Settings) -> PublishedPair | None:

@@ -197,6 +197,8 @@ def drive(ports: Ports, started: starting.Started, workers: int, meter: Meter | 
     with ports.ledger.read() as session:
         run = session.runs.get(started.run)
     assert run is not None
+    if run.state not in RUN_ACTIVE:
+        ports.tracer.run(run)
     # A run that ended under this process (cancelled, or finished by another) is an outcome, not a failure of this one.
     echo = isinstance(loop.error, Conflict) and run.state not in RUN_ACTIVE
     if loop.error is not None and not echo:

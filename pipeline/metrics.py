@@ -6,6 +6,7 @@ it. Names follow Prometheus' conventions (base units, `_total` for what only gro
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ HELP = {
     "lamina_run_seconds": "Real time that the latest run of a context has taken.",
     "lamina_run_stage_seconds": "Real time in which at least one unit of a stage was at work, of that run.",
     "lamina_run_unaccounted_seconds": "Real time of that run in which no unit was at work.",
+    "lamina_index_erased_total": "Ids erased from the index by sweeps of the last day's runs: what no version shows.",
+    "lamina_index_restamped_total": "Stamps that those runs set again because a late write had taken them back.",
     "lamina_publication_lag_seconds": "Age of the live version while its published copy is another one, by context.",
     "lamina_model_calls_total": "Calls to language models, of the runs of the last day.",
     "lamina_model_tokens_total": "Tokens of language models, of those runs, by kind.",
@@ -61,6 +64,9 @@ def collect(ports: Ports) -> tuple[Sample, ...]:
     latest = {run.context: run for run in reversed(runs) if run.kind == "curate" and run.manifest}
     for run in latest.values():
         out += _times(ports, run, now)
+    for key in ("erased", "restamped"):
+        healed = sum(json.loads(run.notes or "{}").get(key, 0) for run in runs)
+        out.append(Sample(f"lamina_index_{key}_total", (), healed))
     return (*out, *_lags(ports, now), *_spending(ports, runs))
 
 

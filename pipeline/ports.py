@@ -17,6 +17,7 @@ from pipeline.limits import Limits
 from pipeline.models import CatalogModel, ModelReply, ModelRequest, Price, Tier
 from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.rows import ContextRow
+from pipeline.tracing import Tracer, Untraced
 from pipeline.types import (
     ContextSlug,
     Embedding,
@@ -374,6 +375,7 @@ class Ports:
     """Tier to what its tokens cost; a tier without one costs nothing."""
     reranker: Reranker | None = None
     """Puts hits in order where a question asks for it; None where the deployment serves none."""
+    tracer: Tracer = field(default_factory=Untraced)
     pair: PublishedPair | None = None
     """Where copies of live versions are published; None where they aren't."""
     archives: ArchiveReader | None = None

@@ -90,6 +90,8 @@ class ServiceChoices:
     s3_endpoint_url: str = ""
     """Of an S3 server other than AWS'."""
     s3_region: str = ""
+    traces_url: str = ""
+    """Collector of OpenTelemetry traces, by OTLP over HTTP: `http://host:4318`; empty: none."""
     s3_access_key: str = field(default="", repr=False)
     """Never shown; without it credentials come from where boto3 looks for them."""
     s3_secret_key: str = field(default="", repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -108,6 +109,13 @@ class Worker:
         self.process.wait()
         self._file.close()
 
+    def kill_child(self, chance: random.Random) -> None:
+        """One of the processes that do the work, if there is any."""
+        children = [pid for pid in _below(self.process.pid) if pid != self.process.pid]
+        if children:
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(children), signal.SIGKILL)
+
     def stop(self, seconds: float = 60) -> int:
         """As an operator's stop does; the exit status."""
         self.process.send_signal(signal.SIGTERM)
@@ -151,6 +159,12 @@ class Fleet:
             wait_for(worker.ready, 60, f"worker {self._number}: {worker.log}")
         return worker
 
+    def bury(self) -> None:
+        """Forget workers that have ended; what they left behind is ended, too."""
+        for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
+            worker.kill()
+            self.workers.remove(worker)
+
     def lamina(self, *arguments: str, status: int | None = 0) -> Any:
         """A command, under --json."""
         ended = subprocess.run(
@@ -172,6 +186,15 @@ class Fleet:
 
         wait_for(ended, seconds, lambda: json.dumps(self.lamina("explain", run), indent=1), every=0.5)
         return found[0]
+
+
+def _below(pid: int) -> list[int]:
+    """Every process under one, by /proc."""
+    out = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if Path(f"/proc/{pid}").exists() else ():
+        with suppress(OSError):
+            out += [int(child), *_below(int(child))]
+    return out
 
 
 def wait_for(holds: Callable[[], bool], seconds: float, what: str | Callable[[], str], *, every: float = 0.05) -> None:

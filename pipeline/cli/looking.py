@@ -176,6 +176,11 @@ def _show_run(call: Invocation, row: RunRow, task: contract.Json) -> None:
     if isinstance(delta, dict):
         keys = ("new", "changed", "deleted", "failed", "chunks_created", "chunks_updated", "screened")
         out.line(", ".join(f"{delta[key]} {key.replace('_', ' ')}" for key in keys), indent=2)
+    if notes := json.loads(row.notes or "{}"):
+        cleared = (("erased", "ids erased that no version shows"), ("restamped", "stamps set again after a late write"))
+        told = [f"{notes[key]} {what}" for key, what in cleared if notes.get(key)]
+        if told:
+            out.line(", ".join(told), indent=2)
 
 
 def _show_stages(call: Invocation, summary: list[StageSummary], measures: dict[str, str]) -> None:

@@ -30,7 +30,7 @@ import Stemmer
 
 from pipeline.types import SparseVectors
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised whenever the same text would give other terms or other weights."""
 K1: Final = 1.2
 """Saturation of repeated terms; the usual value (Robertson & Zaragoza 2009, §3.5)."""
@@ -38,6 +38,10 @@ B: Final = 0.75
 """Share of the length normalisation; the usual value (as above)."""
 AVERAGE_LENGTH: Final = 200
 """Terms of a chunk of about 400 model tokens. A constant, so that adding a document changes no stored vector."""
+
+TERMS_MAX: Final = 2_048
+"""Terms of a record, the heaviest ones, ties to the lower term: what Pinecone stores. One rule for every index, so that
+document counts don't depend on where vectors stand."""
 
 _PART_CHARS_MAX: Final = 64
 """Longer tokens are data (base64, hashes), not names: they count whole only."""
@@ -118,16 +122,19 @@ class SparseEncoder:
         """Term saturations of each text, in order; a text without terms has an empty row. Linear in characters.
 
         Returns:
-            one row a text, indices rising and unique, values in (0, 1).
+            one row a text, indices rising and unique, values in (0, 1), at most `TERMS_MAX` of them.
         """
         terms = self._terms()
         blocks = range(0, max(len(texts), 1), _TEXTS_AT_ONCE)
         parts = [_rows(texts[at : at + _TEXTS_AT_ONCE], terms) for at in blocks]
         lengths = np.concatenate([part[0] for part in parts])
+        indices, values = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+        if lengths.max(initial=0) > TERMS_MAX:
+            lengths, indices, values = _capped(lengths, indices, values)
         return SparseVectors(
             indptr=np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64))),
-            indices=np.concatenate([part[1] for part in parts]),
-            values=np.concatenate([part[2] for part in parts]),
+            indices=indices,
+            values=values,
         )
 
     def query_terms(self, text: str) -> dict[int, float]:
@@ -143,6 +150,19 @@ class SparseEncoder:
         if len(self._cache) > _CACHE_TOKENS_MAX:
             self._cache.clear()
         return self._cache
+
+
+def _capped(
+    lengths: npt.NDArray[np.int64], indices: npt.NDArray[np.uint32], values: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+    """Rows without what is too much of them."""
+    kept = np.ones(len(indices), bool)
+    ends = np.cumsum(lengths)
+    for row in np.flatnonzero(lengths > TERMS_MAX):
+        start, end = ends[row] - lengths[row], ends[row]
+        order = np.lexsort((indices[start:end], -values[start:end]))
+        kept[start + order[TERMS_MAX:]] = False
+    return np.minimum(lengths, TERMS_MAX), indices[kept], values[kept]
 
 
 def idf(doc_count: int, term_counts: Mapping[int, int]) -> dict[int, float]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from pipeline import contract, publish
+from pipeline.fingerprint import canonical_json
 from pipeline.ledger import Session
 from pipeline.stages.job import Job, Outcome
 
@@ -21,12 +24,13 @@ def reclaim(job: Job) -> Outcome:
     """Show the new files, delist and erase what is past keeping, and end the run."""
     publish.refresh_view(job.ports, job.slug)
     publish.reclaim(job.ports, job.slug, hold=job.hold)
-    publish.sweep(job.ports, job.slug)
-    if not job.ports.index(job.slug).creates_only:
-        publish.restamp(job.ports, job.slug)
+    erased = publish.sweep(job.ports, job.slug)
+    restamped = 0 if job.ports.index(job.slug).creates_only else publish.restamp(job.ports, job.slug)
 
     def write(session: Session) -> None:
         run = session.runs.require(job.run.id, job.claim.run_fence)
+        notes = json.loads(run.notes or "{}") | {"erased": erased, "restamped": restamped}
+        session.runs.set_notes(run.id, canonical_json(notes))
         session.runs.set_state(run.id, "completed", job.ports.clock.now(), output=run.output)
         session.runs.forget(job.slug, job.ports.limits.keep_runs)
 

@@ -13,7 +13,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, Self
@@ -63,6 +64,28 @@ class _Server(ThreadingHTTPServer):
         """Nothing: clients go away, which is what some tests are about."""
 
 
+class Gate:
+    """Stands before the first request that fits: it waits to be carried out until it is let through."""
+
+    def __init__(self, path: str) -> None:
+        self._path = re.compile(path)
+        self._lock = threading.Lock()
+        self._through = threading.Event()
+        self.reached = threading.Event()
+
+    def pass_by(self, path: str) -> None:
+        """Wait, if this request is the one."""
+        with self._lock:
+            mine = not self.reached.is_set() and self._path.search(path) is not None
+            if mine:
+                self.reached.set()
+        if mine:
+            self._through.wait(600)
+
+    def let_through(self) -> None:
+        self._through.set()
+
+
 class PineconeEmulator:
     """Serves from entering the context to leaving it."""
 
@@ -82,6 +105,7 @@ class PineconeEmulator:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         """Method, path and headers (in lower case) of every request with a key."""
         self.stopping = threading.Event()
+        self.gate: Gate | None = None
         self._http = _Server((address or fresh_address(), port), _Handler)
         self._http.emulator = self
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
@@ -90,6 +114,16 @@ class PineconeEmulator:
     def url(self) -> str:
         host, port = self._http.server_address[:2]
         return f"http://{host!s}:{port}"
+
+    @contextmanager
+    def held(self, path: str) -> Iterator[Gate]:
+        """Hold the first request whose path fits the regular expression, inside the block at the longest."""
+        self.gate = gate = Gate(path)
+        try:
+            yield gate
+        finally:
+            self.gate = None
+            gate.let_through()
 
     @property
     def journal(self) -> list[Any]:
@@ -216,6 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.path.startswith("/_"):
             emulator.requests.append((self.command, self.path, headers))
             fault = emulator.faults.next(self.path)
+            if emulator.gate is not None:
+                emulator.gate.pass_by(self.path)
         try:
             if fault is None or fault.kind in AFTER:
                 head, body = _encoded(emulator.answer(self.command, self.path, headers, raw))

@@ -14,6 +14,7 @@ from pipeline.embed.sparse import (
     AVERAGE_LENGTH,
     ENCODER_IDENTITY,
     K1,
+    TERMS_MAX,
     VERSION,
     B,
     SparseEncoder,
@@ -97,7 +98,7 @@ def test_weights_are_saturated_and_normalised_by_length():
 def test_golden():
     """Raise VERSION with any change here: stored vectors are compared only under the same identity."""
     vector = encode(["Filters parse the snake_case names of 中文 3.11"])
-    assert VERSION == 3
+    assert VERSION == 4
     assert vector.indices.tolist() == GOLDEN_INDICES
     assert len(set(vector.values.tolist())) == 1
     assert vector.values[0] == pytest.approx(1 / (1 + 1.2 * (0.25 + 0.75 * 10 / 200)), abs=1e-6)
@@ -154,3 +155,22 @@ def test_query_weights_drop_terms_that_no_record_holds():
     weights = query_weights({1: 2.0, 2: 1.0, 3: 1.0}, doc_count=10, term_counts={1: 1, 2: 1, 3: 0, 9: 4})
     assert set(weights) == {1, 2}
     assert weights[1] == pytest.approx(2 * weights[2])
+
+
+def test_a_record_holds_the_heaviest_terms_alone():
+    """The rule of every index, whatever it could hold; texts beside it in the batch are untouched."""
+    words = [f"q{n}z" for n in range(3000)]
+    long = " ".join([*words, *words[:100]])
+    whole = SparseEncoder(stem=False)
+    out = whole.encode(["short text", long, "another one"])
+    assert np.diff(out.indptr).tolist()[1] == TERMS_MAX
+    row = out.indices[out.indptr[1] : out.indptr[2]]
+    weights = out.values[out.indptr[1] : out.indptr[2]]
+    assert (np.diff(row.astype(np.int64)) > 0).all()
+    twice = {term for word in words[:100] for term in whole.query_terms(word)}
+    assert twice <= set(row.tolist()), "what is said twice stays"
+    once = sorted(term for word in words[100:] for term in whole.query_terms(word))
+    assert sorted(set(row.tolist()) - twice) == once[: TERMS_MAX - len(twice)], "ties go to the lower term"
+    assert weights.min() > 0
+    alone = whole.encode(["another one"])
+    assert out.indices[out.indptr[2] :].tolist() == alone.indices.tolist()

@@ -14,8 +14,10 @@ import numpy as np
 import postgres_server
 import pytest
 from fleet_processes import Fleet, make_sources, wait_for
+from pinecone_emulator import Behaviour, Fault, PineconeEmulator
 
 from pipeline import bootstrap, curate, publish, search
+from pipeline.errors import Unavailable
 from pipeline.ports import Ports
 from pipeline.settings import load
 from pipeline.types import ContextSlug
@@ -91,8 +93,11 @@ def check(fleet: Fleet, want: tuple[list[tuple[object, ...]], np.ndarray], flips
 class Readers:
     """Ask at full rate beside the block: each answer is one version's, none fails."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, slug: ContextSlug = SLUG, *, patient: bool = False) -> None:
         self.ports = ports_of(fleet)
+        self.slug = slug
+        self.patient = patient
+        """A service that doesn't answer is asked again; a wrong answer never is."""
         self.seen: set[frozenset[str]] = set()
         self.errors: list[BaseException] = []
         self.asked = 0
@@ -114,7 +119,7 @@ class Readers:
         while not self._stop.is_set():
             try:
                 answer = search.search(
-                    self.ports, SLUG, search.Question("every document says", k=search.K_MAX, mode="sparse")
+                    self.ports, self.slug, search.Question("every document says", k=search.K_MAX, mode="sparse")
                 )
                 marks = frozenset(
                     str(r.metadata["text"]).split(" of ")[-1].split(" ")[0]
@@ -123,6 +128,11 @@ class Readers:
                 )
                 self.seen.add(marks)
                 self.asked += 1
+                time.sleep(0.05 if self.patient else 0)  # an emulator takes its time from the workers
+            except Unavailable as error:
+                if not self.patient:
+                    self.errors.append(error)
+                    return
             except Exception as error:  # noqa: BLE001  # a reader's error must reach the test
                 self.errors.append(error)
                 return
@@ -236,10 +246,31 @@ def _sleep_and_wake(fleet: Fleet, tmp_path: Path) -> None:
 
 
 STORM_S = 60.0
+HOSTED = {"LAMINA_INDEX": "pinecone", "LAMINA_PINECONE_DEADLINE_S": "20"}
 
 
-def test_a_storm_of_kills(fleet: Fleet, tmp_path: Path) -> None:
-    """A minute of random kills of worker trees and their children, of the broker, while readers ask all the time."""
+@pytest.fixture(params=["local", "hosted"])
+def stormy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Fleet, PineconeEmulator | None]]:
+    """Everything on local files, or ledger and vectors on servers."""
+    if request.param == "local":
+        with Fleet(tmp_path / "home") as made:
+            yield made, None
+        return
+    with PineconeEmulator(Behaviour(lag_s=0.1)) as service:
+        more = {
+            **HOSTED, "LAMINA_LEDGER_URL": postgres_server.fresh_url(), "LAMINA_PINECONE_API_KEY": service.key,
+            "LAMINA_PINECONE_CONTROL_URL": service.url,
+        }  # fmt: skip
+        with Fleet(tmp_path / "home", **more) as made:
+            yield made, service
+
+
+def test_a_storm_of_kills(stormy: tuple[Fleet, PineconeEmulator | None], tmp_path: Path) -> None:
+    """A minute of random kills of worker trees, of single children and of the broker, while readers ask all the time.
+
+    Where vectors are hosted, one request in ten meets a reset, before or after it was carried out, or a refusal.
+    """
+    fleet, service = stormy
     sources = tmp_path / "notes"
     make_sources(sources, 30, mark="first")
     chance = random.Random(7)
@@ -247,22 +278,86 @@ def test_a_storm_of_kills(fleet: Fleet, tmp_path: Path) -> None:
         fleet.work()
     first = fleet.lamina("submit", str(sources))["run"]
     assert fleet.until_ended(first) == "completed"
-    make_sources(sources, 400, mark="second")
+    make_sources(sources, 400 if service is None else 160, mark="second")
     run = fleet.lamina("submit", str(sources))["run"]
     end = time.monotonic() + STORM_S
-    with Readers(fleet) as readers:
+    if service is not None:
+        resets = (Fault("reset_before"), Fault("reset_after"), Fault("status"), Fault("status", 429, retry_after="1"))
+        service.faults.by_chance(0.1, *resets, seed=7)
+    with Readers(fleet, patient=service is not None) as readers:
         while time.monotonic() < end:
             time.sleep(chance.uniform(1, 4))
             what = chance.random()
-            if what < 0.6:
+            if what < 0.4:
                 chance.choice(fleet.workers).kill()
-                fleet.workers = [worker for worker in fleet.workers if worker.process.poll() is None]
-                fleet.work(wait=False)
+            elif what < 0.6:
+                chance.choice(fleet.workers).kill_child(chance)
             elif what < 0.8:
                 fleet.broker.flush()
             else:
                 fleet.broker.kill()
                 fleet.broker.start()
+            fleet.bury()
+            while len(fleet.workers) < 2:
+                fleet.work(wait=False)
         assert fleet.until_ended(run, 240) == "completed"
     assert readers.seen <= {frozenset({"first"}), frozenset({"second"})}, "an answer of two versions"
+    if service is not None:
+        assert service.faults.injected > 20
+        service.faults.clear()
     check(fleet, embedded(tmp_path, sources), flips=2)
+
+
+def test_a_sleeper_with_a_stamp_and_a_delete_under_way(tmp_path: Path) -> None:
+    """A worker is stopped while its stamp and, in another turn, its delete stand at the service's door.
+
+    Others finish the run and curate on. Then the request goes through and the worker wakes. Readers see nothing of it;
+    what it leaves in the index is gone after one sweep, and the sweep says how much that was.
+    """
+    with PineconeEmulator(Behaviour(lag_s=0.05)) as service:
+        more = {
+            **HOSTED, "LAMINA_LEDGER_URL": postgres_server.fresh_url(), "LAMINA_PINECONE_API_KEY": service.key,
+            "LAMINA_PINECONE_CONTROL_URL": service.url, "LAMINA_KEEP_VERSIONS": "1",
+        }  # fmt: skip
+        with Fleet(tmp_path / "home", **more) as fleet:
+            for turn, verb in enumerate(("update", "delete")):
+                _asleep_amid(fleet, service, tmp_path, verb, turn)
+
+
+def _asleep_amid(fleet: Fleet, service: PineconeEmulator, tmp_path: Path, verb: str, turn: int) -> None:
+    sources = tmp_path / f"notes{turn}" / "notes"
+    context = f"notes{turn}"
+    make_sources(sources, 20)
+    sleeper = fleet.work()
+    run = fleet.lamina("submit", str(sources), "--context", context)["run"]
+    assert fleet.until_ended(run) == "completed"
+    make_sources(sources, 20, mark="second")
+    with service.held(rf"documents/{verb}$") as gate:
+        run = fleet.lamina("submit", str(sources), "--context", context)["run"]
+        wait_for(gate.reached.is_set, 90, f"a {verb}")
+        sleeper.signal(signal.SIGSTOP)
+        fleet.work()
+        assert fleet.until_ended(run, 180) == "completed"
+        make_sources(sources, 20, mark="third")
+        again = fleet.lamina("submit", str(sources), "--context", context)["run"]
+        assert fleet.until_ended(again, 180) == "completed"
+        gate.let_through()
+        with Readers(fleet, ContextSlug(context), patient=True) as readers:
+            sleeper.signal(signal.SIGCONT)
+            time.sleep(4)
+    assert readers.seen == {frozenset({"third"})}
+    ports = ports_of(fleet)
+    try:
+        slug = ContextSlug(context)
+        publish.sweep(ports, slug)
+        publish.restamp(ports, slug)
+        assert publish.restamp(ports, slug) == 0, "one sweep heals"
+        with ports.ledger.read() as session:
+            for space in session.records.namespaces(slug):
+                held = [record for record, _, _ in ports.index(slug).scan(space)]
+                assert len(session.records.get(slug, held)) == len(held), "rows in the index that nobody lists"
+    finally:
+        bootstrap.close(ports)
+    for worker in fleet.workers:
+        worker.kill()
+    fleet.bury()
