@@ -46,7 +46,18 @@ def context_folder(settings: Settings, slug: ContextSlug) -> Path:
 
 
 def staged_folder(settings: Settings, slug: ContextSlug) -> Path:
-    """Where `lamina add` puts files."""
+    """Where `lamina add` puts files.
+
+    Raises:
+        RejectedInput: the deployment's files stand on S3: other machines would not see what is staged on this one, and
+            curate it away.
+    """
+    if settings.services.objects_url:
+        raise RejectedInput(
+            "staged_elsewhere",
+            f"{slug} would keep its files on this machine, and this deployment keeps files in {settings.services.objects_url}",
+            remedy=f"put them under an s3:// prefix and name that: lamina submit s3://BUCKET/PREFIX --context {slug}",
+        )
     return context_folder(settings, slug) / "sources"
 
 

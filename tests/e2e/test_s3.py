@@ -94,3 +94,11 @@ def test_secrets_are_shown_nowhere(deployment: Deployment) -> None:
     told = json.dumps(deployment.lamina("doctor"))
     assert "marked-" not in told
     assert "s3_secret_key" in told
+
+
+def test_files_staged_on_one_machine_are_refused(deployment: Deployment, tmp_path: Path) -> None:
+    """Workers elsewhere would take them for deleted."""
+    (tmp_path / "a.md").write_text("# A\n\nbody\n")
+    for verb in ("add", "import"):
+        refused = deployment.lamina(verb, "notes", str(tmp_path / "a.md"), status=2)
+        assert "staged_elsewhere" in json.dumps(refused)
