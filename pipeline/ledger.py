@@ -144,7 +144,18 @@ class Sources(Protocol):
         """Remember that these staged files were removed; the next curate drops what they left in the index."""
         ...
 
-    def unmark_removed(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None: ...
+    def unmark_removed(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None:
+        """Forget that these were removed or deleted: they are wanted again."""
+        ...
+
+    def bury(self, slug: ContextSlug, hashes: Mapping[SourcePath, str], at: float) -> None:
+        """Put a tombstone on sources, path to the hash of the bytes that are unwanted there."""
+        ...
+
+    def buried(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, str], ...]:
+        """(path, hash) of tombstones, by path."""
+        ...
+
     def removed(self, slug: ContextSlug, live: int) -> tuple[tuple[SourcePath, int, float], ...]:
         """(path, version then live, when) of removed files that `live` still shows."""
         ...

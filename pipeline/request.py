@@ -48,6 +48,8 @@ class CurateRequest:
     skip_corpus_aggregation: bool = False
     max_spend: float | None = None
     """Money past which no further call to a language model is made."""
+    buried_only: bool = False
+    """Remove what was deleted from the context, and look at no other source."""
     trigger: str = "manual"
     resumed: bool = False
     """Whether the run was taken over, so that its inventory may be older than the request."""
@@ -176,6 +178,8 @@ def input_of(request: CurateRequest) -> str:
     if request.skip_corpus_aggregation:
         given["skip_corpus_aggregation"] = True
     options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
+    if request.buried_only:
+        options["buried_only"] = True
     if request.max_spend is not None:
         options["max_spend"] = request.max_spend
     if request.resumed:
@@ -210,6 +214,7 @@ def request_of(run: RunRow) -> CurateRequest:
         artifacts_reset=bool(given.get("artifacts_reset")),
         skip_corpus_aggregation=bool(given.get("skip_corpus_aggregation")),
         max_spend=options.get("max_spend"),
+        buried_only=bool(options.get("buried_only")),
         trigger=str(given["trigger"]),
         resumed=bool(options.get("resumed")),
         follows=int(options.get("follows", 0)),

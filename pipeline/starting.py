@@ -71,7 +71,8 @@ def _resolved(ports: Ports, request: CurateRequest) -> tuple[ContextRow, CurateR
     with ports.ledger.read() as session:
         context = publish.require_context(session, request.context)
         live = session.versions.get(context.slug, context.live_version)
-    _require_root(ports, context)
+    if not request.buried_only:
+        _require_root(ports, context)
     request = replace(request, models=leg.tiers_of(request.models, ports))
     return (context, request, *resolve(ports, request, live))
 

@@ -154,6 +154,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             cursor_at TEXT NOT NULL, fields TEXT NOT NULL, changed_at DOUBLE PRECISION NOT NULL, holder TEXT NOT NULL, fence BIGINT NOT NULL,
             rest_until DOUBLE PRECISION NOT NULL, error TEXT NOT NULL, PRIMARY KEY (context, target))""",
     ),
+    (
+        """CREATE TABLE source_tombstone (
+            context TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (context, path))""",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -175,6 +180,7 @@ CONTEXT_TABLES = (
     "edge",
     "decision",
     "publication",
+    "source_tombstone",
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 

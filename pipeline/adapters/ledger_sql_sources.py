@@ -108,6 +108,23 @@ class SqlSources:
             self._db.run(
                 f"DELETE FROM source_removed WHERE context = ? AND path IN ({marks(len(part))})", (slug, *part)
             )
+            self._db.run(
+                f"DELETE FROM source_tombstone WHERE context = ? AND path IN ({marks(len(part))})", (slug, *part)
+            )
+
+    def bury(self, slug: ContextSlug, hashes: Mapping[SourcePath, str], at: float) -> None:
+        self._db.many(
+            "INSERT INTO source_tombstone (context, path, hash, at) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (context, path) DO UPDATE SET hash = excluded.hash, at = excluded.at",
+            [(slug, path, digest, at) for path, digest in hashes.items()],
+        )
+
+    def buried(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, str], ...]:
+        rows = self._db.all(
+            "SELECT path, hash FROM source_tombstone WHERE context = ? AND path > ? ORDER BY path LIMIT ?",
+            (slug, after, limit),
+        )
+        return tuple((SourcePath(row[0]), str(row[1])) for row in rows)
 
     def removed(self, slug: ContextSlug, live: int) -> tuple[tuple[SourcePath, int, float], ...]:
         rows = self._db.all(

@@ -18,6 +18,7 @@ from typer.exceptions import Abort, TyperException
 from pipeline.cli import (
     asking,
     curating,
+    deleting,
     doctor,
     importing,
     inspecting,
@@ -60,6 +61,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("add", staged.add, "lamina add notes ./minutes ./report.pdf"),
     ("import", importing.import_, "lamina import notes ./export.zip ./report.pdf --into archive"),
     ("remove", staged.remove, "lamina remove notes minutes/2023"),
+    ("delete-sources", deleting.delete_sources, "lamina delete-sources handbook guides/old.md"),
     ("delete", staged.delete, "lamina delete notes --yes"),
     ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),
     ("publish", publishing.publish, "lamina publish handbook --check"),

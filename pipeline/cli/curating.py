@@ -108,8 +108,6 @@ def curate(
     Only new, changed and deleted files cost anything. What was live stays live until the new version is whole, and a
     run that was cut short goes on where it stopped.
     """
-    from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
-
     call = invocation(context, as_json=as_json)
     call.workers = workers
     request = request_from(
@@ -128,6 +126,13 @@ def curate(
         skip_corpus_aggregation=skip_corpus_aggregation,
         max_spend=max_spend,
     )
+    return carry_out(call, request)
+
+
+def carry_out(call: Invocation, request: CurateRequest) -> int:
+    """Do the run here, show its progress, and tell how it ended."""
+    from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
+
     slug = request.context
     meter = Meter()
     try:

@@ -38,9 +38,17 @@ def inventory(job: Job) -> Outcome:
         job.hold(session)
         session.work.clear(job.run.id)
     plan = _Plan(job)
-    for path, there, live in merge_by_path(_walk(job), _live(job)):
-        plan.judge(SourcePath(path), there, live)
-    _refuse_empty(job, plan)
+    if options(job).get("buried_only"):
+        plan.drop_buried()
+    else:
+        buried = _buried(job)
+        unwanted = next(buried, None)
+        for path, there, live in merge_by_path(_walk(job), _live(job)):
+            while unwanted is not None and unwanted[0] < path:
+                unwanted = next(buried, None)
+            digest = unwanted[1] if unwanted is not None and unwanted[0] == path else ""
+            plan.judge(SourcePath(path), there, live, digest)
+        _refuse_empty(job, plan)
     plan.carry()
     plan.flush()
     if not plan.batches:
@@ -71,6 +79,10 @@ class _Plan:
     standing: int = 0
     """Sources that failed before, are unchanged, and fail on."""
     skipped: int = 0
+    kept_out: int = 0
+    """Files whose bytes somebody has deleted from the context."""
+    revived: list[SourcePath] = field(default_factory=list)
+    """Deleted ones that hold other bytes by now."""
 
     def __post_init__(self) -> None:
         job = self.job
@@ -85,19 +97,36 @@ class _Plan:
             left = know.unreduced(job.slug, job.run.id, "", 1) or know.orphans(job.slug, job.run.id, "", 1)
             self.pending = self.knowledge and wanted and (decided or bool(left))
 
-    def judge(self, path: SourcePath, there: tuple[SourceStat, StatRow | None] | None, live: SourceRow | None) -> None:
-        """Decide about one path and queue what follows."""
+    def judge(
+        self,
+        path: SourcePath,
+        there: tuple[SourceStat, StatRow | None] | None,
+        live: SourceRow | None,
+        unwanted: str = "",
+    ) -> None:
+        """Decide about one path and queue what follows.
+
+        Args:
+            path: of the source.
+            there: the file, with what is known of it.
+            live: what the live version shows of it.
+            unwanted: hash of the bytes that somebody has deleted from the context; empty for none.
+        """
         self.live += live is not None
         if there is None:
-            if live is not None:
-                self._add(WorkRow(path, 0, "deleted", 0, 0))
-                self.gone.append(path)
+            self._drop(path, live)
             return
         self.found += 1
         stat, known = there
         seen = ""
-        if live is not None:
+        if live is not None or unwanted:
             seen = known.hash if known and trusted(stat, known) and not self._rehash else self._hash(stat)
+        if unwanted and seen == unwanted:
+            self.kept_out += 1
+            self._drop(path, live)
+            return
+        if unwanted:
+            self.revived.append(path)
         decision = decide(live, seen, self.fingerprint, force=self.job.run.force, artifacts=self.artifacts)
         self.stale += decision.stale
         if decision.change != "unchanged":
@@ -105,6 +134,37 @@ class _Plan:
         elif live is not None:
             self.standing += live.status in ("failed", "empty") or live.artifact_status == "errored"
             self.skipped += live.status == "skipped"
+
+    def _drop(self, path: SourcePath, live: SourceRow | None) -> None:
+        if live is not None:
+            self._add(WorkRow(path, 0, "deleted", 0, 0))
+            self.gone.append(path)
+
+    def drop_buried(self) -> None:
+        """Plan the removal of what was deleted from the context, and look at nothing else."""
+        job = self.job
+        dropped: set[SourcePath] = set()
+        after = ""
+        while True:
+            with job.ports.ledger.read() as session:
+                page = session.sources.buried(job.slug, after, PAGE_ROWS)
+                rows = session.sources.at_for(job.slug, job.run.base_version, [path for path, _ in page])
+            for row in sorted(rows, key=lambda row: row.path):
+                self._drop(row.path, row)
+                dropped.add(row.path)
+            if len(page) < PAGE_ROWS:
+                break
+            after = page[-1][0]
+        after = ""
+        while True:
+            with job.ports.ledger.read() as session:
+                troubled = session.sources.troubled(job.slug, job.run.base_version, after, PAGE_ROWS)
+            left = [row for row in troubled if row.path not in dropped]
+            self.standing += sum(row.status in ("failed", "empty") or row.artifact_status == "errored" for row in left)
+            self.skipped += sum(row.status == "skipped" for row in left)
+            if len(troubled) < PAGE_ROWS:
+                return
+            after = troubled[-1].path
 
     @property
     def _rehash(self) -> bool:
@@ -163,20 +223,22 @@ class _Plan:
                 "stale": self.stale,
                 "standing": self.standing,
                 "skipped": self.skipped,
+                "kept_out": self.kept_out,
                 "knowledge": self.knowledge,
             }
         )
 
     def flush(self) -> None:
         """Write what is queued."""
-        if not (self.rows or self.stats or self.gone):
+        if not (self.rows or self.stats or self.gone or self.revived):
             return
         with self.job.ports.ledger.transaction("inventory.rows", self.job.slug) as session:
             self.job.hold(session)
             session.work.add(self.job.run.id, self.rows)
             session.sources.remember_stats(self.job.slug, self.stats)
             session.sources.forget_stats(self.job.slug, self.gone)
-        self.rows, self.stats, self.gone = [], {}, []
+            session.sources.unmark_removed(self.job.slug, self.revived)
+        self.rows, self.stats, self.gone, self.revived = [], {}, [], []
 
 
 def options(job: Job) -> dict[str, object]:
@@ -227,6 +289,17 @@ def _live(job: Job) -> Iterator[tuple[str, SourceRow]]:
         if len(page) < PAGE_ROWS:
             return
         after = page[-1].path
+
+
+def _buried(job: Job) -> Iterator[tuple[SourcePath, str]]:
+    after = ""
+    while True:
+        with job.ports.ledger.read() as session:
+            page = session.sources.buried(job.slug, after, PAGE_ROWS)
+        yield from page
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1][0]
 
 
 def _refuse_empty(job: Job, plan: _Plan) -> None:

@@ -102,6 +102,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         "worker",
         "up",
         "publish",
+        "delete-sources",
     }, "these are called with --json in the tests of their own"
 
 

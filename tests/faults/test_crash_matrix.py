@@ -66,6 +66,8 @@ OTHER_FLOWS = frozenset(
         "unpin",
         "sources.add",
         "sources.remove",
+        "sources.bury",
+        "sources.unearth",
         "publication.take",
         "publication.keep",
         "publication.rest",
