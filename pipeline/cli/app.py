@@ -17,6 +17,7 @@ from typer.exceptions import Abort, TyperException
 
 from pipeline.cli import (
     asking,
+    checking,
     curating,
     deleting,
     doctor,
@@ -64,6 +65,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("delete-sources", deleting.delete_sources, "lamina delete-sources handbook guides/old.md"),
     ("delete", staged.delete, "lamina delete notes --yes"),
     ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),
+    ("fsck", checking.fsck, "lamina fsck handbook --repair"),
     ("publish", publishing.publish, "lamina publish handbook --check"),
     ("submit", working.submit, "lamina submit ./handbook --wait"),
     ("explain", working.explain, "lamina explain 3f2a9c0d1b7e4a55"),

@@ -66,6 +66,7 @@ OTHER_FLOWS = frozenset(
         "unpin",
         "sources.add",
         "sources.remove",
+        "fsck",
         "sources.bury",
         "sources.unearth",
         "publication.take",
