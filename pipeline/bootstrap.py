@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from pipeline import hosted, landing
+from pipeline import canaries, hosted, landing
 from pipeline.adapters.archive_sandbox import SandboxedArchiveReader
 from pipeline.adapters.clock_system import SystemClock
 from pipeline.adapters.embedder_minilm import MiniLmEmbedder
@@ -114,6 +114,7 @@ def build(settings: Settings) -> Ports:
         tracer=tracer,
         prices=hosted.prices(settings),
         reranker=_reranker(settings),
+        canaries=lambda slug: canaries.read(Path(settings.canaries), slug) if settings.canaries else (),
         pair=hosted.published_pair(settings),
         archives=SandboxedArchiveReader(),
         unread_names=NEVER,

@@ -15,10 +15,9 @@ from pipeline.drafts import blob_key, listing_path
 from pipeline.errors import Conflict
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.integrity import Checker, Finding, sound_blob
-from pipeline.namespaces import KINDS, counts_key, namespace_of
+from pipeline.namespaces import DOCUMENTS, KINDS, counts_key, namespace_of
 from pipeline.ports import Ports
 from pipeline.rows import FileRow, RecordRow, RunRow, VersionRow
-from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import ContextSlug, Metadata, Namespace, RecordId, RunId
 
 PAGE_SOURCES = 50

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from manifests import manifest_from
 from pipeline.artifacts import render
 from pipeline.artifacts.leg import artifact_path
-from pipeline.codec import decode_vectors, encode_vectors, take_sparse
+from pipeline.codec import decode_vectors, empty_sparse, encode_vectors, take_sparse
 from pipeline.drafts import LABEL_CHARS_MAX, blob_key, context_line, listing_path
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, text_hash
@@ -75,9 +76,12 @@ class Checker:
     slug: ContextSlug
     version: VersionRow
     recipe: Recipe = field(init=False)
+    keyword: bool = field(init=False)
+    """Whether the version's records have terms."""
 
     def __post_init__(self) -> None:
         self.recipe = recipe_from_json(self.version.recipe)
+        self.keyword = manifest_from(json.loads(self.version.manifest)).curate.chunks.keyword.enabled
 
     def expected(self, rows: Sequence[RecordRow]) -> dict[RecordId, Expected]:
         """What is known of these records; those whose listing is lost or spoilt are left out."""
@@ -141,7 +145,7 @@ class Checker:
             added,
             tuple(row.id for row in rows),
             decode_vectors(self._vectors(texts), self.recipe.model.dim),
-            self.recipe.encoder().encode(texts),
+            self.recipe.encoder().encode(texts) if self.keyword else empty_sparse(len(rows)),
             tuple(one.metadata for one in wanted),
         )
         index = self.ports.index(self.slug)
@@ -176,7 +180,7 @@ class Checker:
 
     def _terms(self, expected: Sequence[Expected | None]) -> list[Terms | None]:
         """(terms, weights) that each should have; None where that isn't known."""
-        texts = [one.embed_text if one else None for one in expected]
+        texts = [one.embed_text if one and self.keyword else None for one in expected]
         vectors = self.recipe.encoder().encode([text or "" for text in texts])
         out: list[Terms | None] = []
         for at, text in enumerate(texts):

@@ -190,6 +190,14 @@ class Records(Protocol):
         """Records whose removal is planned by the run."""
         ...
 
+    def planned(self, run: RunId, ids: Sequence[RecordId]) -> frozenset[RecordId]:
+        """Those of `ids` whose removal the run plans."""
+        ...
+
+    def count_wanted(self, slug: ContextSlug, run: RunId) -> int:
+        """Open records that the run doesn't plan to remove: what its version will show."""
+        ...
+
     def page_at(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[RecordRow, ...]: ...
     def page_between(self, slug: ContextSlug, seen: int, unseen: int, after: str, limit: int) -> tuple[RecordRow, ...]:
         """Records that version `seen` shows and version `unseen` doesn't, by id; 0 shows nothing."""

@@ -33,6 +33,10 @@ class Limits:
     """Ended runs whose plan by source is kept."""
     failed_share: float = 1.0
     """Share of the run's sources that may fail before the version is not made live."""
+    max_shrink: float = 1.0
+    """Share of the live records by which a run's version may be smaller without being refused."""
+    fsck_sample: int = 32
+    """Live records that are held against ledger and files before each flip."""
     late_write_s: float = 120.0
     """Longest time a dead worker's last call may still land; tombstones are kept for three times this and the lease."""
     upsert_records: int = 512

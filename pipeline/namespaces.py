@@ -7,6 +7,10 @@ from pipeline.types import ContextSlug, Namespace
 KINDS = ("chunks", "artifacts")
 
 
+DOCUMENTS = -1
+"""The term under which the documents themselves are counted."""
+
+
 def namespace_of(slug: ContextSlug, generation: int, kind: str) -> Namespace:
     """`{context}.g{n}.{kind}`."""
     assert kind in KINDS

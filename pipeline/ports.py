@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.archives import ArchiveReader
+from pipeline.canaries import Canary
 from pipeline.fleet_ports import PublishedPair
 from pipeline.ledger import Ledger
 from pipeline.limits import Limits
@@ -376,6 +377,8 @@ class Ports:
     reranker: Reranker | None = None
     """Puts hits in order where a question asks for it; None where the deployment serves none."""
     tracer: Tracer = field(default_factory=Untraced)
+    canaries: Callable[[ContextSlug], tuple[Canary, ...]] = lambda _slug: ()
+    """Questions that a version must answer before it may go live."""
     pair: PublishedPair | None = None
     """Where copies of live versions are published; None where they aren't."""
     archives: ArchiveReader | None = None

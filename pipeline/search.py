@@ -14,13 +14,12 @@ from pipeline.embed.sparse import query_weights
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.fusion import Fused, fuse
-from pipeline.namespaces import counts_key, namespace_of
+from pipeline.namespaces import DOCUMENTS, counts_key, namespace_of
 from pipeline.ports import DenseEmbedder, Ports, Reranker
 from pipeline.queries import DenseQuery, GraphInfo, Search, SearchTrace, SparseQuery
 from pipeline.recipe import Recipe, recipe_from_json, serving
 from pipeline.rows import VersionRow
-from pipeline.stages.seal import DOCUMENTS
-from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId
+from pipeline.types import ContextSlug, Hit, LogicalId, Metadata, Namespace, RecordId, RunId
 
 MODES = ("hybrid", "dense", "sparse")
 
@@ -59,6 +58,8 @@ class Question:
     filter: Filter | None = None
     version: int | None = None
     """None: the live one."""
+    before_flip: RunId | None = None
+    """A run whose version is asked before it goes live: what it plans to remove is hidden. For gates."""
     rerank: bool = False
     """Whether the deployment's reranker puts the best hits in order."""
 
@@ -129,6 +130,8 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
         Unavailable: the version's model isn't served here, or versions keep being reclaimed under the query.
     """
     _check(question)
+    if question.before_flip is not None:
+        return _answer(ports, slug, question, _planned(ports, slug, question.before_flip))
     for _ in range(REPEATS):
         version = _resolve(ports, slug, question.version)
         answer = _answer(ports, slug, question, version)
@@ -168,6 +171,15 @@ def _resolve(ports: Ports, slug: ContextSlug, wanted: int | None) -> VersionRow:
     return row
 
 
+def _planned(ports: Ports, slug: ContextSlug, run: RunId) -> VersionRow:
+    with ports.ledger.read() as session:
+        row = session.runs.get(run)
+        version = session.versions.get(slug, row.number) if row is not None else None
+    if version is None:
+        raise RejectedInput("no_version", f"run {run} of {slug} has no version", remedy="see: lamina runs " + slug)
+    return version
+
+
 def _answer(ports: Ports, slug: ContextSlug, question: Question, version: VersionRow) -> Answer:
     started = ports.clock.now()
     recipe = recipe_from_json(version.recipe)
@@ -179,14 +191,14 @@ def _answer(ports: Ports, slug: ContextSlug, question: Question, version: Versio
         began = ports.clock.now()
         vector = _embedder(ports, recipe, slug).embed([question.text], side="question").vectors[0]
         asked = {space: replace(base, query=DenseQuery(vector)) for space in spaces.values()}
-        legs["dense"] = _both(ports, slug, asked, began)
+        legs["dense"] = _both(ports, slug, asked, began, question.before_flip)
     if question.mode != "dense":
         began = ports.clock.now()
         asked = {
-            space: replace(base, query=SparseQuery(_weights(ports, slug, version, recipe, question.text, kind)))
+            space: replace(base, query=SparseQuery(_weights(ports, slug, version, recipe, question, kind)))
             for kind, space in spaces.items()
         }
-        legs["sparse"] = _both(ports, slug, asked, began)
+        legs["sparse"] = _both(ports, slug, asked, began, question.before_flip)
     fused = _fused(legs)
     many = max(question.k, RERANKED) if question.rerank else question.k
     results = _hydrate(ports, slug, list(spaces.values()), fused[:many], legs)
@@ -263,17 +275,25 @@ def _embedder(ports: Ports, recipe: Recipe, slug: ContextSlug) -> DenseEmbedder:
 
 
 def _weights(
-    ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, text: str, kind: str
+    ports: Ports, slug: ContextSlug, version: VersionRow, recipe: Recipe, question: Question, kind: str
 ) -> dict[int, float]:
-    terms = recipe.encoder().query_terms(text)
+    terms = recipe.encoder().query_terms(question.text)
     with ports.ledger.read() as session:
         counts = session.records.counts(slug, counts_key(version.generation, kind), version.number, [DOCUMENTS, *terms])
-    return query_weights(terms, doc_count=counts.pop(DOCUMENTS, 0), term_counts=counts)
+    doc_count = counts.pop(DOCUMENTS, 0)
+    if (
+        question.before_flip is not None
+    ):  # the seal adds up what the run brings; until then a new word would count as none
+        counts = {term: max(1, counts.get(term, 0)) for term in terms}
+        doc_count = max(doc_count, *counts.values(), 1)
+    return query_weights(terms, doc_count=doc_count, term_counts=counts)
 
 
-def _both(ports: Ports, slug: ContextSlug, asked: Mapping[Namespace, Search], began: float) -> Leg:
+def _both(
+    ports: Ports, slug: ContextSlug, asked: Mapping[Namespace, Search], began: float, planning: RunId | None
+) -> Leg:
     """One retriever over one collection or two; of two the hits stand in one list by score."""
-    legs = [_listed(ports, slug, space, request, began) for space, request in asked.items()]
+    legs = [_listed(ports, slug, space, request, began, planning) for space, request in asked.items()]
     if len(legs) == 1:
         return legs[0]
     depth = next(iter(asked.values())).k
@@ -298,7 +318,9 @@ def _sum(traces: Sequence[SearchTrace]) -> SearchTrace:
     )
 
 
-def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search, began: float) -> Leg:
+def _listed(
+    ports: Ports, slug: ContextSlug, namespace: Namespace, request: Search, began: float, planning: RunId | None
+) -> Leg:
     """Hits that the ledger lists at the version, refilled up to `k` while the index has more."""
     index = ports.index(slug)
     for attempt in range(REFILLS):
@@ -306,6 +328,9 @@ def _listed(ports: Ports, slug: ContextSlug, namespace: Namespace, request: Sear
         hits, trace = index.explain(namespace, replace(request, k=asked))
         with ports.ledger.read() as session:
             listed = session.records.listed(slug, request.version, [hit.id for hit in hits])
+            if planning is not None:
+                going = session.records.planned(planning, list(listed))
+                listed = {id_: logical for id_, logical in listed.items() if id_ not in going}
         good = tuple(hit for hit in hits if hit.id in listed)
         if len(good) >= request.k or len(hits) < asked:
             break

@@ -186,6 +186,8 @@ class Settings:
     """Service that parses the formats which its section names: none or llamaparse."""
     project_id: str = "local"
     user: str = "local"
+    canaries: str = ""
+    """File of canary questions, JSON or YAML; empty: none."""
     workers: int = 0
     """Units worked on at a time by `lamina curate`; 0: as many as there are processors, at most 4."""
     memo_bytes: int = 0

@@ -71,6 +71,7 @@ def _resolved(ports: Ports, request: CurateRequest) -> tuple[ContextRow, CurateR
     with ports.ledger.read() as session:
         context = publish.require_context(session, request.context)
         live = session.versions.get(context.slug, context.live_version)
+    ports.canaries(context.slug)  # a file that can't be used is told of now, not after the work
     if not request.buried_only:
         _require_root(ports, context)
     request = replace(request, models=leg.tiers_of(request.models, ports))

@@ -10,8 +10,7 @@ from typing import Any
 
 from world import SLUG, World
 
-from pipeline.namespaces import counts_key, namespace_of
-from pipeline.stages.seal import DOCUMENTS
+from pipeline.namespaces import DOCUMENTS, counts_key, namespace_of
 
 MANY = 100_000
 

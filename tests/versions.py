@@ -25,14 +25,13 @@ from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
 from pipeline.errors import Conflict, PipelineError
 from pipeline.ledger import Ledger, Session
-from pipeline.namespaces import counts_key
+from pipeline.namespaces import DOCUMENTS, counts_key
 from pipeline.parse import parse_bytes
 from pipeline.ports import Ports, VectorIndex
 from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.recipe import recipe_from_json
 from pipeline.rows import RUN_ACTIVE, RunRow
 from pipeline.stages.job import DraftCache
-from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import Hit, Namespace, RecordBatch, RecordId, SourcePath, StoredRecords
 
 MANIFESTS: dict[str, Manifest] = {"sections": SECTIONS, "whole": WHOLE}

@@ -106,6 +106,23 @@ class SqlRecords:
         )
         return self._select(where, (run, run, after), "id")
 
+    def planned(self, run: RunId, ids: Sequence[RecordId]) -> frozenset[RecordId]:
+        found: set[RecordId] = set()
+        for part in blocks(ids):
+            rows = self._db.all(
+                f"SELECT id FROM removal WHERE run = ? AND kind = 'record' AND id IN ({marks(len(part))})", (run, *part)
+            )
+            found.update(RecordId(row[0]) for row in rows)
+        return frozenset(found)
+
+    def count_wanted(self, slug: ContextSlug, run: RunId) -> int:
+        row = self._db.one(
+            "SELECT (SELECT COUNT(*) FROM record WHERE context = ? AND removed = ?) "
+            "- (SELECT COUNT(*) FROM removal WHERE run = ? AND kind = 'record')",
+            (slug, OPEN, run),
+        )
+        return int(row[0]) if row else 0
+
     def page_at(self, slug: ContextSlug, version: int, after: str, limit: int) -> tuple[RecordRow, ...]:
         return self._select(
             f"context = ? AND {_SEEN} AND id > ?", (slug, version, version, after), f"id LIMIT {int(limit)}"

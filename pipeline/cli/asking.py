@@ -64,7 +64,9 @@ def query(
 
     call = invocation(context, as_json=as_json)
     prefixes = tuple(prefix for given in scope or () for prefix in source_names(given) if prefix != ".")
-    question = Question(text_of(text), k, mode, text_of(kind), prefixes, _filter(text_of(filter_text)), version, rerank)
+    question = Question(
+        text_of(text), k, mode, text_of(kind), prefixes, _filter(text_of(filter_text)), version, rerank=rerank
+    )
     answer = search(call.ports, slug_of(name), question)
     for note in _doubts(question, answer):
         call.console.note(note)

@@ -17,7 +17,7 @@ from pipeline import publish
 from pipeline.codec import decode_counts
 from pipeline.errors import Unavailable
 from pipeline.ledger import Session
-from pipeline.namespaces import counts_key, counts_of
+from pipeline.namespaces import DOCUMENTS, counts_key, counts_of
 from pipeline.rows import RecordRow
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.upsert import terms_key
@@ -28,9 +28,6 @@ KEYS_AT_ONCE = 16
 
 PAIRS_AT_ONCE = 10_000
 """Counts turned into Python numbers at a time, on their way to the ledger."""
-
-DOCUMENTS = -1
-"""The term under which the documents themselves are counted."""
 
 
 def seal(job: Job) -> Outcome:

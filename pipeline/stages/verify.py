@@ -12,6 +12,7 @@ from pipeline import contract, publish
 from pipeline.errors import Corruption
 from pipeline.ledger import Session
 from pipeline.rows import RecordRow
+from pipeline.stages import gates
 from pipeline.stages.job import Job, Outcome
 from pipeline.types import OPEN
 
@@ -49,14 +50,14 @@ def verify(job: Job) -> Outcome:
         )
     _no_dangling_edges(job)
     tally = contract.tally(job.ports, job.run)
-    share = tally.failed / tally.processed if tally.processed else 0.0
-    if share > job.ports.limits.failed_share:
-        return Outcome(lambda session: _refuse(job, session, share))
     if not job.run.force and _nothing_changed(job):
         standing = (
             json.loads(job.run.notes or "{}").get("standing", 0) + tally.failed + tally.empty + tally.errored_sources
         )
         return Outcome(lambda session: _noop(job, session, standing))
+    refused = gates.refusal(job, tally)
+    if refused:
+        return Outcome(lambda session: _refuse(job, session, refused))
     return Outcome(size=max(count, 1))
 
 
@@ -98,10 +99,8 @@ def removals(job: Job) -> Iterator[tuple[RecordRow, ...]]:
         after = page[-1].id
 
 
-def _refuse(job: Job, session: Session, share: float) -> None:
-    allowed = job.ports.limits.failed_share
-    error = f"{share:.0%} of the sources failed, more than the {allowed:.0%} that failed_share allows; the live version stays"
-    publish.abandon(session, job.run, job.ports.clock.now(), state="failed", error=error)
+def _refuse(job: Job, session: Session, reason: str) -> None:
+    publish.abandon(session, job.run, job.ports.clock.now(), state="failed", error=reason)
 
 
 def _nothing_changed(job: Job) -> bool:

@@ -23,9 +23,8 @@ from faults.deployment import LEASE_S, LEDGER_URL, SLUG, first_sources, follow, 
 
 from pipeline import bootstrap, contract_state, publish, search
 from pipeline.fingerprint import decode_path
-from pipeline.namespaces import KINDS, counts_key, namespace_of
+from pipeline.namespaces import DOCUMENTS, KINDS, counts_key, namespace_of
 from pipeline.ports import Ports, VectorIndex
-from pipeline.stages.seal import DOCUMENTS
 from pipeline.types import Embedding, Side, SourcePath
 
 TESTS = Path(__file__).parent.parent
