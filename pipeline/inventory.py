@@ -41,7 +41,13 @@ def trusted(stat: SourceStat, known: StatRow | None) -> bool:
 
 
 def decide(
-    live: SourceRow | None, seen_hash: str, fingerprint: str, *, force: bool, artifacts: str | None = None
+    live: SourceRow | None,
+    seen_hash: str,
+    fingerprint: str,
+    *,
+    force: bool,
+    artifacts: str | None = None,
+    held: bool = True,
 ) -> Decision:
     """Judge a file that is there.
 
@@ -50,6 +56,7 @@ def decide(
         seen_hash: hash of the bytes there now; not looked at when `live` is None.
         fingerprint: what its chunks would be a function of today, content aside.
         force: plan it anew although nothing changed.
+        held: whether a failed one is in quarantine.
         artifacts: what its statements would be a function of today, content aside; None where the run doesn't extract.
     """
     if live is None:
@@ -59,7 +66,7 @@ def decide(
     if force:
         return Decision("stale")
     moved = live.fingerprint != fingerprint
-    if live.status == "failed" and (live.code in RETRIED or moved):
+    if live.status == "failed" and (live.code in RETRIED or moved or not held):
         return Decision("retry")
     if artifacts is not None and live.status == "ok":
         content, _, leg = live.artifact_key.partition(":")

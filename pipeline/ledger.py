@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pipeline.ledger_knowledge import Knowledge
+from pipeline.ledger_operating import Publications, Quarantine
 from pipeline.ledger_units import Lanes, Units
 from pipeline.rows import (
     ContextRow,
     FileRow,
     MoveRow,
     PinRow,
-    PublicationRow,
     RecordRow,
     RunRow,
     SourceRow,
@@ -293,24 +293,6 @@ class Versions(Protocol):
     def pins(self, slug: ContextSlug) -> tuple[PinRow, ...]: ...
 
 
-class Publications(Protocol):
-    """Copies of live versions for third-party readers."""
-
-    def get(self, slug: ContextSlug, target: str) -> PublicationRow | None: ...
-    def list(self, target: str) -> tuple[tuple[ContextSlug, PublicationRow], ...]:
-        """Every context's on that target, by context."""
-        ...
-
-    def save(self, slug: ContextSlug, row: PublicationRow) -> None:
-        """Insert, or put in place of the one with its target."""
-        ...
-
-    def delete(self, slug: ContextSlug, target: str) -> None: ...
-    def versions(self, slug: ContextSlug) -> frozenset[int]:
-        """Versions of which a copy holds records, whole or in part."""
-        ...
-
-
 class Session(Protocol):
     """The ledger's protocols over one open block."""
 
@@ -336,6 +318,8 @@ class Session(Protocol):
     def knowledge(self) -> Knowledge: ...
     @property
     def publications(self) -> Publications: ...
+    @property
+    def quarantine(self) -> Quarantine: ...
 
 
 class Ledger(Protocol):

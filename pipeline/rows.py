@@ -361,3 +361,23 @@ class PublicationRow:
     """End of the holder's lease; without a holder, of the rest after a failure."""
     error: str = ""
     """Why the last attempt ended early."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRow:
+    """Bytes that a pipeline can't take, so that nobody tries again until one of the two changes."""
+
+    id: str
+    """Of the bytes, what their name hints at, and the pipeline: see `pipeline.quarantine`."""
+    path: SourcePath
+    """Where they were first met."""
+    hash: str
+    pipeline: str
+    """What of the pipeline refused them: the parsers, or all that decides about chunks."""
+    error: str
+    """Fingerprint of the error: the same trouble of other sources has the same one."""
+    code: str
+    reason: str
+    since: float
+    spared: int = 0
+    """Attempts that were spared since."""

@@ -159,6 +159,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             context TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
             PRIMARY KEY (context, path))""",
     ),
+    (
+        """CREATE TABLE quarantine (
+            context TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL, pipeline TEXT NOT NULL,
+            error TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
+            spared BIGINT NOT NULL, PRIMARY KEY (context, id))""",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -181,6 +187,7 @@ CONTEXT_TABLES = (
     "decision",
     "publication",
     "source_tombstone",
+    "quarantine",
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 

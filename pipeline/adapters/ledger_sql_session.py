@@ -6,6 +6,7 @@ from pipeline.adapters.ledger_database import Database
 from pipeline.adapters.ledger_sql_fleet import SqlLanes, SqlUnits
 from pipeline.adapters.ledger_sql_knowledge import SqlKnowledge
 from pipeline.adapters.ledger_sql_publications import SqlPublications
+from pipeline.adapters.ledger_sql_quarantine import SqlQuarantine
 from pipeline.adapters.ledger_sql_records import SqlRecords
 from pipeline.adapters.ledger_sql_runs import SqlContexts, SqlRuns, SqlWork
 from pipeline.adapters.ledger_sql_sources import SqlFiles, SqlSources, SqlVersions
@@ -26,3 +27,4 @@ class SqlSession:
         self.versions = SqlVersions(db)
         self.knowledge = SqlKnowledge(db)
         self.publications = SqlPublications(db)
+        self.quarantine = SqlQuarantine(db)

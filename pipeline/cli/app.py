@@ -30,6 +30,7 @@ from pipeline.cli import (
     metering,
     profiling,
     publishing,
+    quarantining,
     staged,
     versioning,
     working,
@@ -98,9 +99,16 @@ MERGES_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("withdraw", merging.withdraw, "lamina merges withdraw handbook 4be2a90c71d3"),
 )
 
+QUARANTINE_COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("list", quarantining.list_, "lamina quarantine list handbook"),
+    ("why", quarantining.why, "lamina quarantine why handbook scans/broken.pdf"),
+    ("release", quarantining.release, "lamina quarantine release handbook scans/broken.pdf"),
+)
+
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., int], str], ...]], ...] = (
     ("manifest", "Check, describe and compare manifests.", MANIFEST_COMMANDS),
     ("knowledge", "List, read and export the files of a version.", KNOWLEDGE_COMMANDS),
+    ("quarantine", "See and release sources that the pipeline can't take.", QUARANTINE_COMMANDS),
     ("merges", "See which names were merged into one subject, and decide about it.", MERGES_COMMANDS),
 )
 

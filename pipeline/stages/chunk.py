@@ -9,8 +9,10 @@ from pipeline.chunk import VERSIONS, ChunkOptions, chunk_document
 from pipeline.codec import ChunkedDocument, decode_chunks, encode_chunks
 from pipeline.errors import PipelineError, RejectedInput
 from pipeline.fingerprint import canonical_json, fingerprint
+from pipeline.ledger import Session
+from pipeline.quarantine import entry_of
 from pipeline.rows import WorkRow
-from pipeline.stages.job import Job, Outcome
+from pipeline.stages.job import Job, Outcome, pipeline_fingerprint
 from pipeline.stages.parse import parsed
 from pipeline.types import Chunk, ParsedDocument
 
@@ -32,7 +34,14 @@ def chunk(job: Job) -> Outcome:
         done.append(_one(job, row, held, fresh))
         job.report(row.size)
     job.ports.memo.put_many(fresh)
-    return Outcome(lambda session: session.work.update(job.run.id, done), size=job.claim.size)
+    pipeline = pipeline_fingerprint(job.manifest, job.recipe)
+    refused = [entry_of(row, pipeline, job.ports.clock.now()) for row in done]
+
+    def write(session: Session) -> None:
+        session.work.update(job.run.id, done)
+        session.quarantine.put(job.slug, [entry for entry in refused if entry is not None])
+
+    return Outcome(write, size=job.claim.size)
 
 
 def _one(job: Job, row: WorkRow, held: Mapping[str, bytes], fresh: dict[str, bytes]) -> WorkRow:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeline import contract, publish
+from pipeline import contract, publish, quarantine
 from pipeline.artifacts import leg
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import canonical_json, content_hash, fingerprint
@@ -127,13 +127,20 @@ class _Plan:
             return
         if unwanted:
             self.revived.append(path)
-        decision = decide(live, seen, self.fingerprint, force=self.job.run.force, artifacts=self.artifacts)
+        held = live is None or live.status != "failed" or self._in_quarantine(live)
+        decision = decide(live, seen, self.fingerprint, force=self.job.run.force, artifacts=self.artifacts, held=held)
         self.stale += decision.stale
         if decision.change != "unchanged":
             self._add(WorkRow(path, 0, decision.change, stat.size, stat.mtime_ns, hash=seen))
         elif live is not None:
             self.standing += live.status in ("failed", "empty") or live.artifact_status == "errored"
             self.skipped += live.status == "skipped"
+
+    def _in_quarantine(self, live: SourceRow) -> bool:
+        job = self.job
+        ids = [quarantine.entry_id(live.seen_hash, live.path, p) for p in (job.recipe.parser, self.fingerprint)]
+        with job.ports.ledger.read() as session:
+            return bool(session.quarantine.held(job.slug, ids))
 
     def _drop(self, path: SourcePath, live: SourceRow | None) -> None:
         if live is not None:

@@ -5,9 +5,10 @@ One bad source never stops the others: it gets a status, a code and a sentence, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pipeline import quarantine
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import content_hash, fingerprint
 from pipeline.ledger import Session
@@ -16,7 +17,7 @@ from pipeline.parse.languages import hint
 from pipeline.ports import SourceStat
 from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
-from pipeline.stages.job import Job, Outcome
+from pipeline.stages.job import Job, Outcome, pipeline_fingerprint
 from pipeline.types import ParsedDocument, SourcePath
 
 READ = frozenset({"new", "changed", "stale", "retry"})
@@ -39,6 +40,7 @@ def parse(job: Job) -> Outcome:
         ]
     stats: dict[SourcePath, StatRow] = {}
     read = [_read(job, row, stats) for row in rows]
+    read, spared = _spared(job, read)
     held = job.ports.memo.get_many(sorted({row.parse_key for row, _ in read if row.parse_key}))
     fresh: dict[str, bytes] = {}
     done = []
@@ -48,11 +50,36 @@ def parse(job: Job) -> Outcome:
         job.report(row.size)
     job.ports.memo.put_many(fresh)
 
+    refused = [quarantine.entry_of(row, job.recipe.parser, job.ports.clock.now()) for row in done]
+
     def write(session: Session) -> None:
         session.work.update(job.run.id, done)
         session.sources.remember_stats(job.slug, stats)
+        session.quarantine.spare(job.slug, spared)
+        session.quarantine.put(job.slug, [entry for entry in refused if entry is not None])
 
     return Outcome(write, size=job.claim.size)
+
+
+def _spared(job: Job, read: Sequence[tuple[WorkRow, bytes]]) -> tuple[list[tuple[WorkRow, bytes]], list[str]]:
+    """The rows, those in quarantine as failed before they are tried; and the ids of the entries."""
+    pipelines = (job.recipe.parser, pipeline_fingerprint(job.manifest, job.recipe))
+    ids = {
+        row.path: [quarantine.entry_id(row.hash, row.path, p) for p in pipelines] for row, _ in read if row.parse_key
+    }
+    with job.ports.ledger.read() as session:
+        found = session.quarantine.held(job.slug, sorted({id_ for some in ids.values() for id_ in some}))
+    held = {entry.id: entry for entry in found}
+    out: list[tuple[WorkRow, bytes]] = []
+    spared: set[str] = set()
+    for row, data in read:
+        entry = next((held[id_] for id_ in ids.get(row.path, ()) if id_ in held), None)
+        if entry is None:
+            out.append((row, data))
+            continue
+        spared.add(entry.id)
+        out.append((replace(row, status="failed", code=entry.code, reason=entry.reason, parse_key=""), b""))
+    return out, sorted(spared)
 
 
 def _read(job: Job, row: WorkRow, stats: dict[SourcePath, StatRow]) -> tuple[WorkRow, bytes]:

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import content_hash
 from pipeline.ports import SourceStat
+from pipeline.quarantine import entry_of
 from pipeline.rows import WorkRow
 from pipeline.stages.inventory import unread_hash
-from pipeline.stages.job import Job
+from pipeline.stages.job import Job, pipeline_fingerprint
 from pipeline.stages.screen import Wanted, write_plan
 
 POISON = "poison"
@@ -42,6 +43,8 @@ def isolate(job: Job) -> bool:
             if claim.stage in PLANNED_AFTER:
                 write_plan(job, session, [Wanted(aside, {}, b"")])
             session.work.update(job.run.id, [aside])
+            entry = entry_of(aside, pipeline_fingerprint(job.manifest, job.recipe), job.ports.clock.now())
+            session.quarantine.put(job.slug, [entry] if entry is not None else [])
         for batch, part in enumerate(parts, fresh):
             session.work.move(job.run.id, [row.path for row in part], batch)
         sizes = {batch: _share(claim.size, part, rows) for batch, part in enumerate(parts, fresh)}

@@ -67,6 +67,7 @@ OTHER_FLOWS = frozenset(
         "sources.add",
         "sources.remove",
         "fsck",
+        "quarantine.release",
         "sources.bury",
         "sources.unearth",
         "publication.take",
