@@ -176,6 +176,11 @@ def _run_claim(
         raise
 
 
+def job_of(ports: Ports, claim: UnitClaim) -> Job:
+    """What a stage body would be given for that unit, by somebody who only looks."""
+    return _job(ports, claim, DraftCache(), lambda _amount: None, lambda: False)
+
+
 def _job(
     ports: Ports, claim: UnitClaim, cache: DraftCache, report: Callable[[int], None], lost: Callable[[], bool]
 ) -> Job:

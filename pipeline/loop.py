@@ -60,6 +60,8 @@ class _Loop:
     ports: Ports
     started: starting.Started
     meter: Meter
+    stages: tuple[str, ...] = curate.CLAIM_ORDER
+    """What is done; the rest is left waiting."""
     cache: DraftCache = field(default_factory=DraftCache)
     stop: threading.Event = field(default_factory=threading.Event)
     spread: threading.Event = field(default_factory=threading.Event)
@@ -77,7 +79,7 @@ class _Loop:
                 if self.stop.is_set():
                     return
             while not self.stop.is_set():
-                claim = curate.next_claim(self.ports, self.started)
+                claim = curate.next_claim(self.ports, self.started, self.stages)
                 if claim is None:
                     self.spread.set()
                     if self._ended():
@@ -135,7 +137,8 @@ class _Loop:
     def _ended(self) -> bool:
         with self.ports.ledger.read() as session:
             run = session.runs.get(self.started.run)
-        return run is None or run.state not in RUN_ACTIVE
+            left = session.units.unfinished(self.started.run, self.stages)
+        return run is None or run.state not in RUN_ACTIVE or (self.stages != curate.CLAIM_ORDER and not left)
 
     def _disowned(self) -> bool:
         """Whether another process has taken the run over, as opposed to one unit's lease having run out."""
@@ -163,20 +166,27 @@ class _Loop:
                 self.lost.update(gone if alive else self.held)
 
 
-def drive(ports: Ports, started: starting.Started, workers: int, meter: Meter | None = None) -> RunRow:
-    """Work on a run until it has ended. Returns the ended run.
+def drive(
+    ports: Ports,
+    started: starting.Started,
+    workers: int,
+    meter: Meter | None = None,
+    stages: tuple[str, ...] = curate.CLAIM_ORDER,
+) -> RunRow:
+    """Work on a run until it has ended, or until nothing of the stages is left. Returns the run.
 
     Args:
         ports: the deployment.
         started: the run, from `starting.start`.
         workers: threads, at least 1.
         meter: counts work for a display.
+        stages: what is to be done, later stages first.
 
     Raises:
         PipelineError: the run could not be finished now; it can be resumed.
         Conflict: code `stale_fence`: another process has taken the run over.
     """
-    loop = _Loop(ports, started, meter or Meter())
+    loop = _Loop(ports, started, meter or Meter(), stages)
     threads = [
         threading.Thread(target=loop.work, kwargs={"first": False}, name=f"worker-{i}")
         for i in range(1, max(1, workers))

@@ -50,6 +50,8 @@ class CurateRequest:
     """Money past which no further call to a language model is made."""
     buried_only: bool = False
     """Remove what was deleted from the context, and look at no other source."""
+    kind: str = "curate"
+    """`plan`: a run that will not go on past what costs nothing."""
     trigger: str = "manual"
     resumed: bool = False
     """Whether the run was taken over, so that its inventory may be older than the request."""

@@ -106,7 +106,7 @@ def _take_over(
             remedy=f"wait for it, or stop it with: lamina cancel {held.id}",
         )
     same = _same(held, request, manifest, recipe)
-    if held.state == "running" and not same:
+    if held.state == "running" and (not same or held.kind != request.kind):
         publish.abandon(session, held, now, state="abandoned", error="another run with other inputs was started")
         return None
     fence = session.runs.adopt(held.id, ports.owner, now + ports.limits.lease_s, now)
@@ -126,7 +126,7 @@ def _create(
     run = RunRow(
         id=RunId(fingerprint("run", context.slug, ports.owner, str(now), context.epoch, context.highest_version)[:16]),
         context=context.slug,
-        kind="curate",
+        kind=request.kind,
         trigger=request.trigger,
         state="running",
         force=request.force,

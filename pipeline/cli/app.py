@@ -28,6 +28,7 @@ from pipeline.cli import (
     manifest,
     merging,
     metering,
+    planning,
     profiling,
     publishing,
     quarantining,
@@ -43,6 +44,8 @@ REFUSED, UNFINISHED, INTERRUPTED = 2, 3, 130
 
 COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("curate", curating.curate, "lamina curate ./handbook --set embedder=static"),
+    ("plan", planning.plan, "lamina plan handbook --manifest lamina.yaml"),
+    ("apply", planning.apply, "lamina apply 3f2a9c0d1b7e4a55"),
     ("profile", profiling.profile, "lamina profile ./handbook --manifest lamina.yaml"),
     ("query", asking.query, 'lamina query handbook "how do I reset a password" -k 5'),
     ("contexts", looking.contexts, "lamina contexts"),

@@ -136,7 +136,7 @@ def carry_out(call: Invocation, request: CurateRequest) -> int:
     slug = request.context
     meter = Meter()
     try:
-        with _stoppable(call.console), call.console.watch(_looker(call.ports, slug, meter)):
+        with _stoppable(call.console), call.console.watch(looker(call.ports, slug, meter)):
             run = curate_and_follow(call.ports, request, call.settings.workers, meter)
     except KeyboardInterrupt:
         call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
@@ -304,7 +304,7 @@ def _same_folder(root: str, folder: str) -> bool:
         return False
 
 
-def _looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progress | None]:
+def looker(ports: Ports, slug: ContextSlug, meter: Any) -> Callable[[], Progress | None]:
     """What the console calls to see how far the context's run has got."""
     shown: list[RunId] = []
 

@@ -77,7 +77,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         ("sources", "zoo"), ("inspect", manifest),
         ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("import", "notes", manifest, "--into", "in"), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
         ("manifest", "validate", manifest), ("manifest", "schema"), ("manifest", "templates"),
-        ("models",), ("metrics",), ("fsck", "zoo"), ("quarantine", "list", "zoo"),
+        ("models",), ("metrics",), ("fsck", "zoo"), ("plan", "zoo"), ("quarantine", "list", "zoo"),
         ("manifest", "templates", "contracts"), ("manifest", "diff", manifest, manifest), ("doctor",),
     ]  # fmt: skip
     for call in calls:
@@ -103,6 +103,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         "up",
         "publish",
         "delete-sources",
+        "apply",
     }, "these are called with --json in the tests of their own"
 
 
