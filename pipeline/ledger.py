@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pipeline.ledger_knowledge import Knowledge
-from pipeline.ledger_operating import Publications, Quarantine
+from pipeline.ledger_operating import Dump, Publications, Quarantine
 from pipeline.ledger_units import Lanes, Units
 from pipeline.rows import (
     ContextRow,
@@ -320,6 +320,8 @@ class Session(Protocol):
     def publications(self) -> Publications: ...
     @property
     def quarantine(self) -> Quarantine: ...
+    @property
+    def dump(self) -> Dump: ...
 
 
 class Ledger(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from pipeline.rows import PublicationRow, QuarantineRow
@@ -24,6 +24,32 @@ class Publications(Protocol):
     def delete(self, slug: ContextSlug, target: str) -> None: ...
     def versions(self, slug: ContextSlug) -> frozenset[int]:
         """Versions of which a copy holds records, whole or in part."""
+        ...
+
+
+class Dump(Protocol):
+    """A context's rows as they are, for backups."""
+
+    @property
+    def schema(self) -> int:
+        """Number of the tables' form; rows of a lower one can be inserted."""
+        ...
+
+    def tables(self) -> tuple[str, ...]:
+        """In the order in which they are to be inserted."""
+        ...
+
+    def columns(self, table: str) -> tuple[str, ...]: ...
+    def rows(self, slug: ContextSlug, table: str) -> Iterator[tuple[object, ...]]:
+        """Every row of the context, with memory bounded."""
+        ...
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Rows of a context that isn't there.
+
+        Raises:
+            RejectedInput: code `bad_backup`: there is no such table or column.
+        """
         ...
 
 

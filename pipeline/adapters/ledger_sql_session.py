@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.adapters.ledger_database import Database
+from pipeline.adapters.ledger_sql_dump import SqlDump
 from pipeline.adapters.ledger_sql_fleet import SqlLanes, SqlUnits
 from pipeline.adapters.ledger_sql_knowledge import SqlKnowledge
 from pipeline.adapters.ledger_sql_publications import SqlPublications
@@ -28,3 +29,4 @@ class SqlSession:
         self.knowledge = SqlKnowledge(db)
         self.publications = SqlPublications(db)
         self.quarantine = SqlQuarantine(db)
+        self.dump = SqlDump(db)

@@ -67,6 +67,7 @@ OTHER_FLOWS = frozenset(
         "sources.add",
         "sources.remove",
         "fsck",
+        "restore",
         "plan.anew",
         "plan.take_back",
         "plan.end",
