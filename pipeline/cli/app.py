@@ -35,6 +35,7 @@ from pipeline.cli import (
     quarantining,
     staged,
     versioning,
+    watching,
     working,
 )
 from pipeline.cli.invocation import Invocation
@@ -45,6 +46,7 @@ REFUSED, UNFINISHED, INTERRUPTED = 2, 3, 130
 
 COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("curate", curating.curate, "lamina curate ./handbook --set embedder=static"),
+    ("watch", watching.watch, "lamina watch ./handbook"),
     ("plan", planning.plan, "lamina plan handbook --manifest lamina.yaml"),
     ("apply", planning.apply, "lamina apply 3f2a9c0d1b7e4a55"),
     ("profile", profiling.profile, "lamina profile ./handbook --manifest lamina.yaml"),

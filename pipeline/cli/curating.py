@@ -163,6 +163,7 @@ def request_from(
     artifacts_reset: bool,
     skip_corpus_aggregation: bool,
     max_spend: float | None,
+    trigger: str = "manual",
 ) -> CurateRequest:
     """What was typed as a request; its context is made where a folder is curated for the first time."""
     from pipeline.request import CurateRequest  # noqa: PLC0415  # brings the models' libraries
@@ -182,6 +183,7 @@ def request_from(
         artifacts_reset=artifacts_reset,
         skip_corpus_aggregation=skip_corpus_aggregation,
         max_spend=max_spend,
+        trigger=trigger,
     )
 
 
