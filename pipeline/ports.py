@@ -232,6 +232,10 @@ class VectorIndex(Protocol):
         """Erase a whole namespace."""
         ...
 
+    def shrink(self) -> int:
+        """Give back room on disk that nothing uses; how many bytes. It may take as long as writing all of it anew."""
+        ...
+
     def close(self) -> None:
         """Release files and connections. May be repeated."""
         ...

@@ -18,7 +18,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -271,6 +271,18 @@ class LocalIndex:
         for file in files:
             self._graphs.pop(file, None)
             (self._graph_folder / file).unlink(missing_ok=True)
+
+    def shrink(self) -> int:
+        """See the port. Readers go on meanwhile; writers wait."""
+        before = self._path.stat().st_size
+        self.close()
+        try:
+            with closing(sqlite3.connect(self._path, timeout=self._busy_timeout_ms / 1000, isolation_level=None)) as db:
+                db.execute("VACUUM")
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise _translated(error, self._path) from error
+        return max(0, before - self._path.stat().st_size)
 
     def close(self) -> None:
         """Close the idle connections and graphs. A later call opens new ones."""

@@ -151,6 +151,10 @@ class MemoryIndex:
         with self._lock:
             self._spaces.pop(namespace, None)
 
+    def shrink(self) -> int:
+        """See the port: there is no disk."""
+        return 0
+
     def close(self) -> None:
         """Nothing is held; the records stay, as a file's would."""
 

@@ -202,6 +202,10 @@ class PineconeIndex:
                 await_ids(opened, namespace, _storable(ids), self._settings.fresh_deadline_s)
         self._await(opened, namespace)
 
+    def shrink(self) -> int:
+        """See the port: room is the service's."""
+        return 0
+
     def close(self) -> None:
         """End idle connections; the next call opens new ones."""
         self._client.close()

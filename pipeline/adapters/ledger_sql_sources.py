@@ -174,6 +174,15 @@ class SqlFiles:
         )
         return tuple(FileRow(*row) for row in rows)
 
+    def named(self, slug: ContextSlug, blobs: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for part in blocks(blobs):
+            rows = self._db.all(
+                f"SELECT DISTINCT blob FROM file WHERE context = ? AND blob IN ({marks(len(part))})", (slug, *part)
+            )
+            found.update(row[0] for row in rows)
+        return frozenset(found)
+
 
 def _version(row: Sequence[object]) -> VersionRow:
     values = list(row)

@@ -73,6 +73,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("delete", staged.delete, "lamina delete notes --yes"),
     ("backup", keeping.backup, "lamina backup handbook handbook.tar.gz"),
     ("restore", keeping.restore, "lamina restore handbook.tar.gz"),
+    ("gc", keeping.gc, "lamina gc handbook"),
     ("cancel", curating.cancel, "lamina cancel 3f2a9c0d1b7e4a55"),
     ("fsck", checking.fsck, "lamina fsck handbook --repair"),
     ("publish", publishing.publish, "lamina publish handbook --check"),

@@ -1,4 +1,4 @@
-"""backup and restore."""
+"""backup, restore and gc."""
 
 from __future__ import annotations
 
@@ -77,6 +77,41 @@ def restore(
         f"{held.context} is back: version {held.live_version} is live, {counted(held.records, 'record')} in "
         f"{counted(len(held.versions), 'version')}"
     )
+    return 0
+
+
+def gc(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, all of them.")
+    ] = "",
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Clear away what nobody can read any more, and give back room on disk. Kept versions and pins stay what they are."""
+    from pipeline import collecting  # noqa: PLC0415  # as above
+
+    call = invocation(context, as_json=as_json)
+    with call.ports.ledger.read() as session:
+        slugs = [slug_of(name)] if name else [held.slug for held in session.contexts.list()]
+    rows = []
+    for slug in slugs:
+        done = collecting.collect(call.ports, slug)
+        rows.append(
+            {
+                "context": done.context, "versions": list(done.versions), "delisted": done.delisted, "erased": done.erased,
+                "files": done.files, "plans": done.plans, "freed_bytes": done.freed,
+            }
+        )  # fmt: skip
+        if not as_json:
+            call.console.line(
+                f"{slug}: {counted(len(done.versions), 'version')} and {counted(done.delisted, 'record')} let go, "
+                f"{counted(done.files, 'file')} and {counted(done.plans, 'plan')} erased, {bytes_text(done.freed)} given back"
+            )
+    if as_json:
+        call.console.document({"contexts": rows})
+    elif not rows:
+        call.console.line("there is no context yet")
     return 0
 
 

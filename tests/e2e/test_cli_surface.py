@@ -77,7 +77,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         ("sources", "zoo"), ("inspect", manifest),
         ("versions", "zoo"), ("pin", "zoo"), ("add", "notes", manifest), ("import", "notes", manifest, "--into", "in"), ("remove", "notes", "m.yaml"), ("delete", "notes", "--yes"),
         ("manifest", "validate", manifest), ("manifest", "schema"), ("manifest", "templates"),
-        ("models",), ("metrics",), ("fsck", "zoo"), ("plan", "zoo"), ("watch", "zoo", "--runs", "1"), ("quarantine", "list", "zoo"),
+        ("models",), ("metrics",), ("fsck", "zoo"), ("plan", "zoo"), ("gc",), ("watch", "zoo", "--runs", "1"), ("quarantine", "list", "zoo"),
         ("manifest", "templates", "contracts"), ("manifest", "diff", manifest, manifest), ("doctor",),
     ]  # fmt: skip
     for call in calls:
