@@ -66,6 +66,22 @@ def staged_places(settings: Settings, slug: ContextSlug) -> landing.Places:
     return landing.Places(staged_folder(settings, slug), context_folder(settings, slug) / "incoming")
 
 
+def require_home(home: Path) -> None:
+    """Make the home folder.
+
+    Raises:
+        RejectedInput: code `bad_home`: it can't be.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RejectedInput(
+            "bad_home",
+            f"LAMINA_HOME is {home}, which can't be made a folder: {error.strerror}",
+            remedy="set LAMINA_HOME to a folder that you may write to",
+        ) from error
+
+
 def build(settings: Settings) -> Ports:
     """The embedded deployment: local files, SQLite, local models. Opens the ledger, nothing else.
 
@@ -73,14 +89,7 @@ def build(settings: Settings) -> Ports:
         RejectedInput: the settings name an embedder that there isn't.
         Corruption: the ledger can't be used.
     """
-    try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RejectedInput(
-            "bad_home",
-            f"LAMINA_HOME is {settings.home}, which can't be made a folder: {error.strerror}",
-            remedy="set LAMINA_HOME to a folder that you may write to",
-        ) from error
+    require_home(settings.home)
     # Units run side by side, a thread each; a numeric library that spreads one small product over all processors only
     # burns the time that its threads spend waiting for each other.
     threadpool_limits(1, user_api="blas")

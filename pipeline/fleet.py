@@ -31,6 +31,8 @@ HEARTBEATS_PER_LEASE = 3
 PATIENCE = 2
 """Periods of `reconcile` that a message may take before it is sent again; doubled for every time in a row."""
 PATIENCE_MAX_S = 600.0
+LANES_MAX = 4096
+"""Of one run: each is a row of the ledger that every pass looks at."""
 SMALL_BATCHES = 1
 """Batches of a run that somebody is probably waiting for: it needn't queue behind large ones."""
 FOLLOW_MAX = 5
@@ -45,6 +47,8 @@ class Submitted:
     context: ContextSlug
     joined: bool
     """Whether an unfinished run that does the same was there already."""
+    told: bool = True
+    """Whether workers were told; else they learn of it once the broker is back."""
 
 
 def submit(ports: Ports, request: CurateRequest, dispatch: Dispatch) -> Submitted:
@@ -83,10 +87,10 @@ def _allow(ports: Ports, held: RunRow, request: CurateRequest) -> None:
 
 def _enter(ports: Ports, started: starting.Started, dispatch: Dispatch) -> Submitted:
     with ports.ledger.transaction("lane.create", started.context) as session:
-        session.lanes.create(started.run, ports.limits.lanes)
+        session.lanes.create(started.run, min(ports.limits.lanes, LANES_MAX))
         tokens = _assign(ports, session, started.run)
-    _send(dispatch, tokens)
-    return Submitted(started.run, started.context, joined=False)
+    sent = _send(dispatch, tokens)
+    return Submitted(started.run, started.context, joined=False, told=sent == len(tokens))
 
 
 def step(
@@ -262,11 +266,14 @@ def _assign(ports: Ports, session: Session, run: RunId) -> tuple[Token, ...]:
     )
 
 
-def _send(dispatch: Dispatch, tokens: Sequence[Token]) -> None:
-    """Messages are hints: where the broker is away, `reconcile` sends them once it is back."""
+def _send(dispatch: Dispatch, tokens: Sequence[Token]) -> int:
+    """How many went. Messages are hints: where the broker is away, `reconcile` sends them once it is back."""
+    sent = 0
     with suppress(Unavailable):
         for token in tokens:
             dispatch.send(token)
+            sent += 1
+    return sent
 
 
 def reconcile(ports: Ports, dispatch: Dispatch) -> int:
@@ -290,11 +297,10 @@ def reconcile_run(ports: Ports, run: RunRow, dispatch: Dispatch) -> int:
             return 0
         if _stalled(ports, session, run, now):
             return 0
-        session.lanes.create(run.id, ports.limits.lanes)
+        session.lanes.create(run.id, min(ports.limits.lanes, LANES_MAX))
         again = [token for lane in session.lanes.list(run.id) if (token := _overdue(ports, session, run, lane))]
         tokens = (*again, *_assign(ports, session, run.id))
-    _send(dispatch, tokens)
-    return len(tokens)
+    return _send(dispatch, tokens)
 
 
 def _overdue(ports: Ports, session: Session, run: RunRow, lane: LaneRow) -> Token | None:
@@ -331,6 +337,7 @@ def requeue(ports: Ports, run_id: RunId, dispatch: Dispatch) -> int:
 
     Raises:
         RejectedInput: there is no such run, it has ended, or it isn't the fleet's.
+        Unavailable: the broker didn't take all of them; what it didn't is sent once it is back.
     """
     with ports.ledger.read() as session:
         run = session.runs.get(run_id)
@@ -350,5 +357,11 @@ def requeue(ports: Ports, run_id: RunId, dispatch: Dispatch) -> int:
             if lane.state == "sent" or lane.until < ports.clock.now():
                 session.lanes.rest(run.id, lane.lane)
         tokens = _assign(ports, session, run.id)
-    _send(dispatch, tokens)
-    return len(tokens)
+    sent = _send(dispatch, tokens)
+    if sent < len(tokens):
+        raise Unavailable(
+            "broker_away",
+            f"{sent} of {len(tokens)} messages of run {run_id} were sent, then the broker did not answer",
+            remedy="is it running, and is its password right? lamina doctor says; the run goes on once it is back",
+        )
+    return sent

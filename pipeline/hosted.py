@@ -10,6 +10,7 @@ import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from pipeline.adapters.governor_local import LocalGovernor
 from pipeline.adapters.ledger_sqlite import SqliteLedger
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pipeline.adapters.s3_client import S3Settings
 
 
+BROKERS = frozenset({"redis", "rediss", "redis+socket"})
+"""Schemes of a broker's address."""
 PAIR_NAME_MAX = 38
 """An index' name holds 45 characters, seven of which the ending takes."""
 
@@ -48,7 +51,7 @@ def require_broker(settings: Settings) -> str:
         RejectedInput: there is neither.
     """
     if settings.services.broker_url:
-        return settings.services.broker_url
+        return _checked_broker(settings.services.broker_url)
     try:
         return broker_file(settings).read_text("utf-8").strip()
     except OSError:
@@ -57,6 +60,31 @@ def require_broker(settings: Settings) -> str:
             "no broker is set, and no local fleet runs here",
             remedy="set broker_url in lamina.toml (LAMINA_BROKER_URL), or start a fleet on this machine: lamina up",
         ) from None
+
+
+def _checked_broker(url: str) -> str:
+    """The address, if it is one. It is never shown: a wrong one may hold a password in any place.
+
+    Raises:
+        RejectedInput: code `bad_broker`.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        known = parts.scheme in BROKERS and not parts.fragment and not parts.query.count("#")
+        placed = bool(parts.path) if parts.scheme.endswith("+socket") else bool(parts.hostname)
+        numbered = parts.scheme.endswith("+socket") or parts.path.strip("/").isdecimal() or not parts.path.strip("/")
+        good = known and placed and numbered and (port is None or port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise RejectedInput(
+            "bad_broker",
+            "broker_url isn't the address of a broker",
+            remedy="write redis://:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS or redis+socket:///PATH; in a password write "
+            "# as %23, / as %2F, ? as %3F and @ as %40",
+        )
+    return url
 
 
 def broker_file(settings: Settings) -> Path:

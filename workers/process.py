@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ from celery import Celery, signals
 from pipeline import bootstrap, hosted
 from pipeline.adapters.dispatch_celery import CONTROL, PREFIX, RECONCILE
 from pipeline.fleet_ports import Dispatch
+from pipeline.limits import Limits
 from pipeline.ports import Ports
 from pipeline.settings import Settings
 from pipeline.stages.job import DraftCache
 
 START_METHOD = "_LAMINA_POOL_START"
+ASKED_EVERY = 4
+"""Periods of the schedule after which every worker asks for a reconcile by itself."""
 STOPPING = "_LAMINA_STOPPING_FILE"
 """Environment of a worker's processes, set by the worker itself: how they start, and the file that tells them to end."""
 
@@ -53,8 +58,17 @@ def stopping() -> bool:
     return path is not None and Path(path).exists()
 
 
-def watch(app: Celery) -> None:
-    """React to the worker's own life: tell its processes when it ends, look for lost work when it starts."""
+def _keep_order(app: Celery, limits: Limits) -> None:
+    """Ask for a reconcile now and then, in case that whoever has the schedule is dead. Two at once do no harm."""
+    period = limits.reconcile_s * ASKED_EVERY
+    while True:
+        time.sleep(period)
+        with suppress(Exception):  # the broker is away: it is asked again
+            app.send_task(PREFIX + RECONCILE, queue=PREFIX + CONTROL, expires=period)
+
+
+def watch(app: Celery, limits: Limits) -> None:
+    """React to the worker's own life: tell its processes when it ends, look for lost work when it starts and now and then."""
     if STOPPING not in os.environ:
         os.environ[STOPPING] = str(Path(tempfile.gettempdir()) / f"lamina-stopping-{os.getpid()}")
 
@@ -66,6 +80,7 @@ def watch(app: Celery) -> None:
 
     def ready(**_: Any) -> None:
         app.send_task(PREFIX + RECONCILE, queue=PREFIX + CONTROL, expires=60)
+        threading.Thread(target=_keep_order, args=(app, limits), name="order", daemon=True).start()
 
     def over(**_: Any) -> None:
         with _lock:

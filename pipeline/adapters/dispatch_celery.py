@@ -71,6 +71,7 @@ def configuration(broker_url: str, unit_limit_s: float) -> dict[str, Any]:
         "worker_max_tasks_per_child": 500,
         "worker_hijack_root_logger": False,
         "worker_send_task_events": True,
+        "worker_proc_alive_timeout": 60.0,  # a slow machine's children load models before they answer
         "timezone": "UTC",
     }
 

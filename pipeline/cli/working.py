@@ -70,13 +70,19 @@ def submit(
         done = fleet.submit(call.ports, request, dispatch)
     finally:
         dispatch.close()
+    if not done.told:
+        call.console.note(
+            f"the broker doesn't answer: run {done.run} stands in the ledger, and workers learn of it once the broker is back "
+            "(lamina doctor says what is wrong)"
+        )
     if wait:
         return _wait(call, done.run)
     if as_json:
-        call.console.document({"run": done.run, "context": done.context, "joined": done.joined})
+        call.console.document({"run": done.run, "context": done.context, "joined": done.joined, "told": done.told})
     else:
         call.console.line(
-            f"run {done.run} of {done.context} is {'under way already' if done.joined else 'with the fleet'}; "
+            f"run {done.run} of {done.context} is "
+            f"{'under way already' if done.joined else 'with the fleet' if done.told else 'in the ledger'}; "
             f"where it is: lamina explain {done.run}"
         )
     return 0
