@@ -529,7 +529,7 @@ def test_a_result_that_makes_no_sense_is_asked_for_again_later(interface, result
 
 def test_statuses_without_sense_and_without_end():
     memo = MemoryMemo()
-    with serving(Plan(pending=0, ends="THROTTLED"), memo=memo, deadline_s=2.0) as (server, parser):
+    with serving(Plan(pending=0, ends="THROTTLED"), memo=memo, deadline_s=8.0) as (server, parser):
         assert error_of(parser).code == "parse_pending"
         server.fail("status", Fault(200, {"job": {"status": 5}}))
         assert error_of(parser_of(server, memo)).code == "bad_reply"
@@ -541,12 +541,12 @@ def test_a_job_that_outlives_the_deadline_is_taken_up_later(interface):
     with serving(at_once, interface=interface, memo=memo) as (server, first):
         first.parse(PDF + b"first", "a.pdf")  # the package's import is slow and none of this test's business
         server.plan = Plan(pending=10**6)
-        parser = parser_of(server, memo, interface=interface, deadline_s=2.0)
+        parser = parser_of(server, memo, interface=interface, deadline_s=8.0)
         began = time.monotonic()
         error = error_of(parser)
         assert (type(error), error.code, error.retry_after_ms) == (Unavailable, "parse_pending", 50)
         assert server.billed[1] in error.message
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         server.jobs[server.billed[1]].pending = 0
         parser_of(server, memo, interface=interface).parse(PDF, "a.pdf")
         assert len(server.billed) == 2
