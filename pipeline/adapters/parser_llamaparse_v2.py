@@ -17,6 +17,7 @@ from urllib.parse import quote
 from pipeline.adapters.parser_llamaparse_jobs import Options, Polls, RemotePage, Upload, is_job_id, pending
 from pipeline.adapters.parser_llamaparse_pages import PAGES_MAX
 from pipeline.adapters.parser_llamaparse_wire import JobLost, JobUnknown, Wire, bad_reply, failure_of
+from pipeline.errors import Unavailable
 
 _GROWTH: Final = 1.5
 """Each wait between two questions is so much longer than the one before."""
@@ -54,14 +55,19 @@ class HttpTransport:
         return str(answer["id"])
 
     def _await(self, name: str, job_id: str, submitted: float, until: float) -> None:
-        wait_s = self._polls.first_s
+        wait_s, answered = self._polls.first_s, False
         while True:  # until the deadline
             try:
                 if self._is_done(name, job_id, until):
                     return
+                answered = True
             except JobUnknown:
                 if not self._polls.is_new(submitted):
                     raise
+            except Unavailable as error:
+                if not answered or error.code != "provider_timeout" or time.monotonic() + wait_s < until:
+                    raise
+                raise pending(name, job_id, self._polls) from error  # the end came while it was asked once more
             if time.monotonic() + wait_s >= until:
                 raise pending(name, job_id, self._polls)
             self._polls.pause(wait_s)

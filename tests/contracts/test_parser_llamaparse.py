@@ -529,7 +529,7 @@ def test_a_result_that_makes_no_sense_is_asked_for_again_later(interface, result
 
 def test_statuses_without_sense_and_without_end():
     memo = MemoryMemo()
-    with serving(Plan(pending=0, ends="THROTTLED"), memo=memo, deadline_s=8.0) as (server, parser):
+    with serving(Plan(pending=0, ends="THROTTLED"), memo=memo, deadline_s=3.0) as (server, parser):
         assert error_of(parser).code == "parse_pending"
         server.fail("status", Fault(200, {"job": {"status": 5}}))
         assert error_of(parser_of(server, memo)).code == "bad_reply"
