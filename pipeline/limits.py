@@ -35,6 +35,8 @@ class Limits:
     """Share of the run's sources that may fail before the version is not made live."""
     max_shrink: float = 1.0
     """Share of the live records by which a run's version may be smaller without being refused."""
+    fsck_every_s: float = 86_400.0
+    """How often a fleet holds each context against the ledger; 0: never."""
     fsck_sample: int = 32
     """Live records that are held against ledger and files before each flip."""
     late_write_s: float = 120.0

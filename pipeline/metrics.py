@@ -41,6 +41,7 @@ HELP = {
     "lamina_run_seconds": "Real time that the latest run of a context has taken.",
     "lamina_run_stage_seconds": "Real time in which at least one unit of a stage was at work, of that run.",
     "lamina_run_unaccounted_seconds": "Real time of that run in which no unit was at work.",
+    "lamina_fsck_found": "What the latest check of a context found and didn't heal, by context.",
     "lamina_index_erased_total": "Ids erased from the index by sweeps of the last day's runs: what no version shows.",
     "lamina_index_restamped_total": "Stamps that those runs set again because a late write had taken them back.",
     "lamina_publication_lag_seconds": "Age of the live version while its published copy is another one, by context.",
@@ -64,6 +65,11 @@ def collect(ports: Ports) -> tuple[Sample, ...]:
     latest = {run.context: run for run in reversed(runs) if run.kind == "curate" and run.manifest}
     for run in latest.values():
         out += _times(ports, run, now)
+    checked = {run.context: run for run in reversed(runs) if run.kind == "fsck"}
+    for run in checked.values():
+        notes = json.loads(run.notes)["fsck"]
+        left = sum(notes["found"].values()) - sum(notes["healed"].values())
+        out.append(Sample("lamina_fsck_found", (("context", run.context),), left))
     for key in ("erased", "restamped"):
         healed = sum(json.loads(run.notes or "{}").get(key, 0) for run in runs)
         out.append(Sample(f"lamina_index_{key}_total", (), healed))

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.adapters.dispatch_celery import (
     CONTROL,
+    FSCK,
     PREFIX,
     RECONCILE,
     RESERVED,
@@ -27,7 +28,11 @@ def beat(limits: Limits) -> dict[str, Any]:
     """What is done on a schedule. Two schedules at once do no harm."""
     period = limits.reconcile_s
     entry = {"task": PREFIX + RECONCILE, "schedule": period, "options": {"queue": PREFIX + CONTROL, "expires": period}}
-    return {RECONCILE: entry}
+    entries: dict[str, Any] = {RECONCILE: entry}
+    if limits.fsck_every_s:
+        options = {"queue": PREFIX + "store", "expires": limits.fsck_every_s}
+        entries[FSCK] = {"task": PREFIX + FSCK, "schedule": limits.fsck_every_s, "options": options}
+    return entries
 
 
 def check_times(limits: Limits, visibility_s: float) -> None:

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 
 from pipeline import fleet, loop, publication
-from pipeline.adapters.dispatch_celery import OPTIMIZE, PREFIX, PUBLISH, RECONCILE
+from pipeline.adapters.dispatch_celery import FSCK, OPTIMIZE, PREFIX, PUBLISH, RECONCILE
 from pipeline.curate import ACTIVE_STAGES
 from pipeline.errors import PipelineError
+from pipeline.fsck import fsck as check
+from pipeline.fsck import told
 from pipeline.types import ContextSlug, RunId
 from pipeline.units import Token
 from workers import process
@@ -60,7 +62,26 @@ def publish(context: str) -> str:
     return "stopped" if done.stopped else "published"
 
 
-BODIES: dict[str, Callable[..., object]] = {RECONCILE: reconcile, OPTIMIZE: optimize, PUBLISH: publish}
+def fsck() -> int:
+    """Hold every context against the ledger; findings. Nothing is repaired: that is for somebody who has looked."""
+    held = process.current(settings)
+    with held.ports.ledger.read() as session:
+        idle = [c.slug for c in session.contexts.list() if c.live_version and session.runs.active(c.slug) is None]
+        last = {
+            slug: max((r.ended_at for r in session.runs.list(slug, 50) if r.kind == "fsck"), default=0.0)
+            for slug in idle
+        }
+    until, found = time.monotonic() + held.ports.limits.unit_limit_s / 2, 0
+    for slug in sorted(idle, key=lambda one: last[one]):
+        if process.stopping() or time.monotonic() > until:
+            break  # those that were not reached come first the next time
+        report = check(held.ports, slug, repair=False)
+        found += sum(report.found.values())
+        LOG.info("fsck", extra={"context": slug, "outcome": told(report) or "sound"})
+    return found
+
+
+BODIES: dict[str, Callable[..., object]] = {RECONCILE: reconcile, OPTIMIZE: optimize, PUBLISH: publish, FSCK: fsck}
 STAGE_TASKS = {stage.name: app.task(_task(stage.name), name=PREFIX + stage.name) for stage in ACTIVE_STAGES}
 """Stage to its task."""
 CHORES = {name: app.task(body, name=PREFIX + name) for name, body in BODIES.items()}

@@ -19,7 +19,7 @@ from pipeline.units import Token
 RESERVED, CONTROL = "small", "control"
 """Queue of small runs, and that of tasks which keep the fleet in order."""
 PREFIX = "lamina."
-RECONCILE, OPTIMIZE, PUBLISH = "reconcile", "optimize", "publish"
+RECONCILE, OPTIMIZE, PUBLISH, FSCK = "reconcile", "optimize", "publish", "fsck"
 """Tasks beside the stages."""
 
 HARD_LIMIT_GRACE_S = 60.0

@@ -164,6 +164,37 @@ def test_the_fleet_gives_what_one_process_gives(fleet: Fleet, tmp_path: Path) ->
     assert fleet.until_ended(again) == "noop"
 
 
+def test_the_schedule_holds_contexts_against_the_ledger(tmp_path: Path) -> None:
+    """And says what it found; rolling back works on a fleet as anywhere."""
+    sources = tmp_path / "notes"
+    make_sources(sources, 8)
+    with Fleet(tmp_path / "home", LAMINA_FSCK_EVERY_S="2") as fleet:
+        fleet.work()
+        for mark in ("first", "second"):
+            make_sources(sources, 8, mark=mark)
+            run = fleet.lamina("submit", str(sources))["run"]
+            assert fleet.until_ended(run) == "completed"
+        first, live = (
+            fleet.lamina("query", "notes", f"{mark}3word1", "--mode", "sparse")["hits"] for mark in ("first", "second")
+        )
+        assert (bool(first), bool(live)) == (False, True)
+        assert fleet.lamina("rollback", "notes")["live_version"] == 1
+        assert fleet.lamina("query", "notes", "first3word1", "--mode", "sparse")["hits"]
+
+        def found() -> list[float]:
+            rows = fleet.lamina("metrics")["metrics"]
+            return [row["value"] for row in rows if row["name"] == "lamina_fsck_found"]
+
+        wait_for(lambda: found() == [0], 60, "a check", every=0.5)
+        ports = ports_of(fleet)
+        with ports.ledger.read() as session:
+            row = session.records.page_at(SLUG, 1, "", 1)[0]
+        ports.index(SLUG).delete(row.namespace, [row.id])
+        bootstrap.close(ports)
+        wait_for(lambda: found() == [1], 60, "what it found", every=0.5)
+        assert fleet.lamina("fsck", "notes", "--repair")["healed"] == {"missing": 1}
+
+
 def test_a_flushed_broker_and_killed_workers_change_nothing(fleet: Fleet, tmp_path: Path) -> None:
     """Redis flushed in mid-run, then killed without persistence, then each worker killed once."""
     sources = tmp_path / "notes"
