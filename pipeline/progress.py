@@ -176,3 +176,22 @@ def _done(stage: StageSummary) -> float:
     if stage.units == stage.units_done:
         return 1.0
     return stage.size_done / stage.size if stage.size else stage.units_done / stage.units
+
+
+def single(name: str, measure: str, done: int, total: int, spent: float) -> Progress | None:
+    """Work of one kind that is no run; None before its size is known.
+
+    Args:
+        name: of the work.
+        measure: what is counted.
+        done: how much is done.
+        total: how much there is; `done` itself where nobody knows.
+        spent: seconds since it began.
+    """
+    if not total:
+        return None
+    rate = done / spent if spent > 0 else 0.0
+    stage = StageProgress(
+        name, measure, done, total, estimated=False, rate=rate, finished=done == total, seconds=spent, spent=spent
+    )
+    return Progress(name, (stage,), (total - done) / rate if rate else None)

@@ -9,7 +9,7 @@ import typer
 from pipeline.cli.invocation import invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of
 from pipeline.console import counted
-from pipeline.progress import Progress, StageProgress
+from pipeline.progress import Progress, single
 
 UNSOUND = 1
 LISTED_MAX = 20
@@ -47,13 +47,7 @@ def fsck(
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        done, total = seen
-        spent = call.ports.clock.now() - began
-        rate = done / spent if spent > 0 else 0.0
-        stage = StageProgress(
-            "fsck", "records", done, total, estimated=False, rate=rate, finished=done == total, seconds=spent, spent=spent
-        )  # fmt: skip
-        return Progress("fsck", (stage,), (total - done) / rate if rate else None) if total else None
+        return single("fsck", "records", *seen, call.ports.clock.now() - began)
 
     with call.console.watch(look):
         report = flow.fsck(call.ports, slug, repair=repair, progress=progress)

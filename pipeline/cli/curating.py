@@ -22,7 +22,7 @@ from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path, encode_path
 from pipeline.ledger import Session
 from pipeline.ports import Ports
-from pipeline.progress import Estimator, Progress, StageProgress, StageShape
+from pipeline.progress import Estimator, Progress, StageShape, single
 from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, RunId, SourcePath
 
@@ -197,23 +197,7 @@ def _optimize(call: Invocation, slug: ContextSlug) -> None:
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        done, total = seen
-        if not total:
-            return None
-        spent = call.ports.clock.now() - began
-        rate = done / spent if spent > 0 else 0.0
-        stage = StageProgress(
-            "graph",
-            "records",
-            done,
-            total,
-            estimated=False,
-            rate=rate,
-            finished=done == total,
-            seconds=spent,
-            spent=spent,
-        )
-        return Progress("graph", (stage,), (total - done) / rate if rate else None)
+        return single("graph", "records", *seen, call.ports.clock.now() - began)
 
     try:
         with _stoppable(call.console), call.console.watch(look):

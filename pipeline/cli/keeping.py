@@ -14,7 +14,7 @@ from pipeline.cli.options import AsJson, ContextName, slug_of, text_of
 from pipeline.console import bytes_text, counted
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path
-from pipeline.progress import Progress, StageProgress
+from pipeline.progress import Progress, single
 from pipeline.types import ContextSlug, SourcePath
 
 
@@ -123,12 +123,8 @@ def _watched(call: Invocation, verb: str) -> tuple[Callable[[str, int], None], C
         seen.update(what=what, n=n)
 
     def look() -> Progress | None:
-        n, what = int(str(seen["n"])), str(seen["what"])
-        spent = call.ports.clock.now() - began
-        stage = StageProgress(
-            verb, what, n, n, estimated=True, rate=n / spent if spent > 0 else 0.0, finished=False, seconds=spent, spent=spent
-        )  # fmt: skip
-        return Progress(verb, (stage,), None) if n else None
+        n = int(str(seen["n"]))
+        return single(verb, str(seen["what"]), n, n, call.ports.clock.now() - began)
 
     return report, look
 

@@ -14,7 +14,7 @@ from pipeline.cli.options import AsJson, folder_slug, read_manifest, slug_of
 from pipeline.console import Console, counted, duration
 from pipeline.errors import RejectedInput
 from pipeline.fingerprint import decode_path, encode_path
-from pipeline.progress import Progress, StageProgress
+from pipeline.progress import Progress, single
 from pipeline.rows import ContextRow
 from pipeline.types import SourcePath
 
@@ -111,16 +111,8 @@ def _live_manifest(call: Invocation, row: ContextRow) -> Manifest:
 
 
 def _progress(call: Invocation, seen: Seen) -> Progress | None:
-    if not seen.total:
-        return None
-    spent = call.ports.clock.now() - seen.began
-    rate = seen.done / spent if spent > 0 else 0.0
     measure = "sources" if seen.step == "sample" else "calls"
-    stage = StageProgress(
-        seen.step, measure, seen.done, seen.total, estimated=False, rate=rate, finished=seen.done >= seen.total,
-        seconds=spent, spent=spent,
-    )  # fmt: skip
-    return Progress("profile", (stage,), (seen.total - seen.done) / rate if rate else None)
+    return single(seen.step, measure, min(seen.done, seen.total), seen.total, call.ports.clock.now() - seen.began)
 
 
 def _tell_spent(call: Invocation, tier: str, spent: Spent) -> None:

@@ -10,7 +10,7 @@ from pipeline.cli.invocation import Invocation, invocation
 from pipeline.cli.options import AsJson, ContextName, slug_of
 from pipeline.console import counted
 from pipeline.errors import PipelineError, RejectedInput
-from pipeline.progress import Progress, StageProgress
+from pipeline.progress import Progress, single
 from pipeline.types import ContextSlug
 
 if TYPE_CHECKING:
@@ -95,15 +95,7 @@ def _carry(call: Invocation, slug: ContextSlug, *, check: bool) -> Published:
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        done, total = seen
-        if not total:
-            return None
-        spent = call.ports.clock.now() - began
-        rate = done / spent if spent > 0 else 0.0
-        stage = StageProgress(
-            "publish", "records", done, total, estimated=False, rate=rate, finished=done == total, seconds=spent, spent=spent
-        )  # fmt: skip
-        return Progress("publish", (stage,), (total - done) / rate if rate else None)
+        return single("publish", "records", *seen, call.ports.clock.now() - began)
 
     with call.console.watch(look):
         return publication.bring_up(call.ports, slug, check=check, report=report)
