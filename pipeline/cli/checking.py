@@ -47,7 +47,7 @@ def fsck(
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        return single("fsck", "records", *seen, call.ports.clock.now() - began)
+        return single("fsck", "records", seen[0], seen[1], call.ports.clock.now() - began)
 
     with call.console.watch(look):
         report = flow.fsck(call.ports, slug, repair=repair, progress=progress)

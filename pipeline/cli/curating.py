@@ -197,7 +197,7 @@ def _optimize(call: Invocation, slug: ContextSlug) -> None:
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        return single("graph", "records", *seen, call.ports.clock.now() - began)
+        return single("graph", "records", seen[0], seen[1], call.ports.clock.now() - began)
 
     try:
         with _stoppable(call.console), call.console.watch(look):

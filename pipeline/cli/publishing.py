@@ -95,7 +95,7 @@ def _carry(call: Invocation, slug: ContextSlug, *, check: bool) -> Published:
         seen[:] = [done, total]
 
     def look() -> Progress | None:
-        return single("publish", "records", *seen, call.ports.clock.now() - began)
+        return single("publish", "records", seen[0], seen[1], call.ports.clock.now() - began)
 
     with call.console.watch(look):
         return publication.bring_up(call.ports, slug, check=check, report=report)
