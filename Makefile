@@ -37,7 +37,7 @@ bench: $(STAMP)
 
 # Needs uv. No index address is written: the lock holds names, versions and hashes.
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-strip-extras \
 		--extra dev --extra build pyproject.toml --output-file requirements.lock
 
 clean:
