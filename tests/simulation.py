@@ -305,8 +305,10 @@ def keeper(process: Process) -> None:
     process.asleep_until = sim.world.clock.now() + 10.0
 
 
-def history(seed: int, chances: Chances | None = None) -> Simulation:
+def history(seed: int, chances: Chances | None = None, fleet_begins: Callable[[], None] = lambda: None) -> Simulation:
     """Curate, edit, and let the fleet curate again under harm; then everything must be as if nothing had happened.
+
+    `fleet_begins` is called between the two: from there on nothing waits on a real clock.
 
     Raises:
         AssertionError: it isn't.
@@ -325,6 +327,7 @@ def history(seed: int, chances: Chances | None = None) -> Simulation:
     if choose.random() < 0.3:
         world.files[SourcePath("bad.md")] = b"# REFUSE"
     world.clock.advance(10)
+    fleet_begins()
     run = fleet.submit(world.ports_for("cli"), world.request(SECTIONS), sim).run
     seen: list[int] = []
 
