@@ -131,6 +131,12 @@ def build(settings: Settings) -> Ports:
     return _traced(ports) if settings.services.traces_url else ports
 
 
+def scratch(settings: Settings, folder: Path) -> Ports:
+    """An empty embedded deployment in a folder of its own, for what must touch nothing: no service, no gate."""
+    limits = replace(settings.limits, failed_share=1.0, max_shrink=1.0, fsck_sample=0)
+    return build(replace(Settings(home=folder), user=settings.user, workers=settings.workers, limits=limits))
+
+
 CALLS = {
     "embedder": ("embed",),
     "model": ("answer",),

@@ -283,9 +283,7 @@ def cancel(ports: Ports, run_id: RunId) -> RunRow:
         RejectedInput: there is no such run, or it has ended.
     """
     with ports.ledger.read() as session:
-        found = session.runs.get(run_id)
-    if found is None:
-        raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+        found = publish.require_run(session, run_id)
     with ports.ledger.transaction("cancel", found.context) as session:
         run = session.runs.get(run_id)
         assert run is not None  # runs outlive everything but their context

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline import publish
 from pipeline.curate import BY_NAME, stages_of
-from pipeline.errors import RejectedInput
 from pipeline.fleet import FLEET
 from pipeline.ports import Ports
 from pipeline.rows import RUN_ACTIVE, RunRow
@@ -51,9 +51,7 @@ def explain(ports: Ports, run_id: RunId) -> Explanation:
         RejectedInput: there is no such run.
     """
     with ports.ledger.read() as session:
-        run = session.runs.get(run_id)
-        if run is None:
-            raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+        run = publish.require_run(session, run_id)
         summary = {stage.stage: stage for stage in session.units.summary(run_id)}
         units = session.units.open(run_id, UNITS_SHOWN) if run.state in RUN_ACTIVE else ()
         lanes = session.lanes.list(run_id) if run.state in RUN_ACTIVE else ()

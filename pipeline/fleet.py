@@ -340,9 +340,7 @@ def requeue(ports: Ports, run_id: RunId, dispatch: Dispatch) -> int:
         Unavailable: the broker didn't take all of them; what it didn't is sent once it is back.
     """
     with ports.ledger.read() as session:
-        run = session.runs.get(run_id)
-    if run is None:
-        raise RejectedInput("no_run", f"there is no run {run_id}", remedy="see: lamina runs CONTEXT")
+        run = publish.require_run(session, run_id)
     if run.state not in RUN_ACTIVE:
         raise RejectedInput("run_ended", f"run {run_id} has ended already: {run.state}", remedy="nothing to do")
     if run.owner != FLEET:

@@ -133,6 +133,10 @@ class Sources(Protocol):
         """As `page`, of the sources that aren't whole: failed, empty or skipped."""
         ...
 
+    def named(self, slug: ContextSlug, hashes: Sequence[str]) -> frozenset[str]:
+        """Those of `hashes` that are the last good revision of any source of any version kept or recorded."""
+        ...
+
     def stats(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, StatRow], ...]: ...
     def remember_stats(self, slug: ContextSlug, rows: Mapping[SourcePath, StatRow]) -> None: ...
     def forget_stats(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None: ...
@@ -240,8 +244,11 @@ class Records(Protocol):
         """Forget what the number added; record ids become tombstones."""
         ...
 
-    def reclaim(self, slug: ContextSlug, now: float) -> int:
-        """Delist CLOSED rows that no readable version sees; ids and orphaned blobs become tombstones. Records delisted."""
+    def reclaim(self, slug: ContextSlug, recorded: int, now: float) -> int:
+        """Delist CLOSED rows that no readable version sees; ids and orphaned blobs become tombstones. Records delisted.
+
+        Sources that version `recorded` or a later one was made of stay: they are its recording.
+        """
         ...
 
     def tombstones(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[Namespace, RecordId], ...]:

@@ -30,7 +30,9 @@ class Limits:
     keep_versions: int = 2
     """Versions most recently live that stay readable."""
     keep_runs: int = 10
-    """Ended runs whose plan by source is kept."""
+    """Ended runs whose plan by source is kept, and versions whose inventory is, so that they can be replayed."""
+    retain_sources: int = 0
+    """1: the bytes of sources are kept for as long, so that a replay can parse them again."""
     failed_share: float = 1.0
     """Share of the run's sources that may fail before the version is not made live."""
     max_shrink: float = 1.0

@@ -19,14 +19,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
+from pipeline import recording
 from pipeline.errors import Conflict, Corruption, RejectedInput
 from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.rows import BLOBS, RUN_ACTIVE, ContextRow, FileRow, RunRow
-from pipeline.types import ContextSlug, Namespace
+from pipeline.types import ContextSlug, Namespace, RunId
 
 PAGE_ROWS = 1000
 """Rows handled at a time by sweep and view."""
+
+
+def require_run(session: Session, run: RunId) -> RunRow:
+    """The run.
+
+    Raises:
+        RejectedInput: there is no such run.
+    """
+    found = session.runs.get(run)
+    if found is None:
+        raise RejectedInput("no_run", f"there is no run {run}", remedy="see: lamina runs CONTEXT")
+    return found
 
 
 def require_context(session: Session, slug: ContextSlug) -> ContextRow:
@@ -136,7 +149,8 @@ def reclaim(ports: Ports, slug: ContextSlug, hold: Callable[[Session], None]) ->
             if pin.until <= now:
                 session.versions.unpin(slug, pin.id)
         session.versions.mark_unreadable(slug, kept_versions(session, slug, ports.limits.keep_versions, now))
-        delisted = session.records.reclaim(slug, now)
+        first = recording.first_recorded(session, slug, ports.limits.keep_runs)
+        delisted = session.records.reclaim(slug, first, now)
         session.knowledge.forget_names(slug)
         return delisted
 

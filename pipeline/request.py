@@ -50,6 +50,8 @@ class CurateRequest:
     """Money past which no further call to a language model is made."""
     buried_only: bool = False
     """Remove what was deleted from the context, and look at no other source."""
+    answers_of: str = ""
+    """Of a replayed `artifacts_reset`: the run whose answers are meant."""
     kind: str = "curate"
     """`plan`: a run that will not go on past what costs nothing."""
     trigger: str = "manual"
@@ -179,15 +181,14 @@ def input_of(request: CurateRequest) -> str:
         given["artifacts_reset"] = True
     if request.skip_corpus_aggregation:
         given["skip_corpus_aggregation"] = True
+    named = {
+        "buried_only": request.buried_only, "answers_of": request.answers_of, "resumed": request.resumed,
+        "follows": request.follows,
+    }  # fmt: skip
     options: dict[str, object] = {"rehash": request.rehash, "allow_empty": request.allow_empty}
-    if request.buried_only:
-        options["buried_only"] = True
+    options |= {name: value for name, value in named.items() if value}
     if request.max_spend is not None:
         options["max_spend"] = request.max_spend
-    if request.resumed:
-        options["resumed"] = True
-    if request.follows:
-        options["follows"] = request.follows
     return canonical_json({**given, "_options": options})
 
 
@@ -217,6 +218,7 @@ def request_of(run: RunRow) -> CurateRequest:
         skip_corpus_aggregation=bool(given.get("skip_corpus_aggregation")),
         max_spend=options.get("max_spend"),
         buried_only=bool(options.get("buried_only")),
+        answers_of=str(options.get("answers_of", "")),
         trigger=str(given["trigger"]),
         resumed=bool(options.get("resumed")),
         follows=int(options.get("follows", 0)),

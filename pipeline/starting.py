@@ -56,9 +56,18 @@ def start_again(ports: Ports, ended: RunRow) -> Started:
     """
     request = request_of(ended)
     request = replace(request, resumed=False, follows=request.follows + 1)
-    manifest, recipe = manifest_from(json.loads(ended.manifest)), recipe_from_json(ended.recipe)
-    with ports.ledger.transaction("claim", ended.context) as session:
-        return _create(ports, session, publish.require_context(session, ended.context), request, manifest, recipe)
+    return start_with(ports, request, manifest_from(json.loads(ended.manifest)), recipe_from_json(ended.recipe))
+
+
+def start_with(ports: Ports, request: CurateRequest, manifest: Manifest, recipe: Recipe) -> Started:
+    """Begin a run with a manifest and a recipe that were resolved before.
+
+    Raises:
+        Conflict: code `run_active`: a run holds the context.
+    """
+    with ports.ledger.transaction("claim", request.context) as session:
+        context = publish.require_context(session, request.context)
+        return _create(ports, session, context, request, manifest, recipe)
 
 
 def does_the_same(ports: Ports, held: RunRow, request: CurateRequest) -> bool:

@@ -112,6 +112,8 @@ class World:
     language: LanguageModel | None = None
     wrap_index: Callable[[VectorIndex], VectorIndex] = lambda index: index
     owner: str = "one"
+    opened: bool = True
+    """Whether the context is there from the start."""
     open_ledger: Callable[[Path], Ledger] = sqlite_ledger
 
     def __post_init__(self) -> None:
@@ -123,7 +125,8 @@ class World:
         self.raw_index = LocalIndex(self.home / "index.sqlite")
         self.index = self.wrap_index(self.raw_index)
         self.ports = self.ports_for(self.owner)
-        contexts.open_context(self.ports, SLUG, kind="staged", root="")
+        if self.opened:
+            contexts.open_context(self.ports, SLUG, kind="staged", root="")
 
     def ports_for(self, owner: str) -> Ports:
         """The same deployment as another process sees it."""

@@ -165,6 +165,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             error TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
             spared BIGINT NOT NULL, PRIMARY KEY (context, id))""",
     ),
+    ("CREATE INDEX source_hash ON source (context, hash)",),
 )
 
 CONTEXT_TABLES = (

@@ -210,15 +210,24 @@ class SqlRecords:
     def delist_additions(self, slug: ContextSlug, number: int, now: float) -> None:
         self._delist(slug, "added = ?", (number,), now)
 
-    def reclaim(self, slug: ContextSlug, now: float) -> int:
+    def reclaim(self, slug: ContextSlug, recorded: int, now: float) -> int:
         unseen = (
             f"removed < {OPEN} AND NOT EXISTS (SELECT 1 FROM version v WHERE v.context = {{0}}.context "
             "AND v.readable = 1 AND v.number >= {0}.added AND v.number < {0}.removed)"
         )
-        return self._delist(slug, unseen, (), now)
+        # What a version was made of outlives it, as a recording: an inventory row tells no reader anything.
+        return self._delist(slug, unseen, (), now, sources=f"{unseen} AND removed <= {int(recorded)}")
 
-    def _delist(self, slug: ContextSlug, which: str, values: Sequence[object], now: float) -> int:
-        """Turn rows into tombstones and forget them. `{0}` in `which` stands for the table's name."""
+    def _delist(self, slug: ContextSlug, which: str, values: Sequence[object], now: float, *, sources: str = "") -> int:
+        """Turn rows into tombstones and forget them. `{0}` in `which` stands for the table's name.
+
+        Args:
+            slug: the context.
+            which: the condition, of all tables.
+            values: of its marks.
+            now: when.
+            sources: the condition of source rows, where that is another one.
+        """
         self._db.run(
             "INSERT INTO tombstone (context, id, namespace, since) SELECT context, id, namespace, ? FROM record "
             f"WHERE context = ? AND {which.format('record')} ON CONFLICT DO NOTHING",
@@ -231,7 +240,8 @@ class SqlRecords:
         )
         records = 0
         for table in _KEYED:
-            gone = self._db.run(f"DELETE FROM {table} WHERE context = ? AND {which.format(table)}", (slug, *values))
+            these = sources or which if table == "source" else which
+            gone = self._db.run(f"DELETE FROM {table} WHERE context = ? AND {these.format(table)}", (slug, *values))
             records = gone if table == "record" else records
         return records
 

@@ -64,6 +64,15 @@ class SqlSources:
         )
         return tuple(SourceRow(*row) for row in rows)
 
+    def named(self, slug: ContextSlug, hashes: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for part in blocks(hashes):
+            rows = self._db.all(
+                f"SELECT DISTINCT hash FROM source WHERE context = ? AND hash IN ({marks(len(part))})", (slug, *part)
+            )
+            found.update(row[0] for row in rows)
+        return frozenset(found)
+
     def stats(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, StatRow], ...]:
         rows = self._db.all(
             "SELECT path, size, mtime_ns, change_ns, hash, checked_at FROM stat WHERE context = ? AND path > ? "

@@ -59,7 +59,8 @@ class Asker:
         kind = type(task).__name__
         asked = canonical_json(asdict(task))
         model = self.model.model(self.tier)
-        return fingerprint("answer", kind, asked, model, tasks.prompts_fingerprint(), self.max_tokens, self.fresh)
+        digest = fingerprint("answer", kind, asked, model, tasks.prompts_fingerprint(), self.max_tokens, self.fresh)
+        return f"answer:{digest}"
 
     def held(self, task: Task) -> bool:
         """Whether the answer is there already."""

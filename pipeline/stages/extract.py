@@ -106,7 +106,8 @@ def asker(job: Job) -> Asker:
         raise Unavailable(
             "language_not_served", "this deployment serves no language model", remedy="see: lamina models"
         )
-    fresh = job.run.id if leg.options_of(job.run.input).get("artifacts_reset") else ""
+    asked_by = options(job).get("answers_of") or job.run.id
+    fresh = str(asked_by) if leg.options_of(job.run.input).get("artifacts_reset") else ""
     return Asker(
         model=model,
         memo=job.ports.memo,

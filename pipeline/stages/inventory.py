@@ -183,7 +183,7 @@ class _Plan:
             data, read = self.job.ports.sources(self.job.context).read(stat.path, self.job.ports.limits.source_bytes)
         except RejectedInput as error:
             return unread_hash(stat, error.code)
-        digest = content_hash(data)
+        digest = self.job.ports.recorded(stat.path) or content_hash(data)
         self.stats[stat.path] = StatRow(read.size, read.mtime_ns, read.change_ns, digest, self.job.ports.clock.now())
         if len(self.stats) >= PAGE_ROWS:
             self.flush()

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipeline import quarantine
+from pipeline import quarantine, recording
 from pipeline.errors import RejectedInput
-from pipeline.fingerprint import content_hash, fingerprint
+from pipeline.fingerprint import content_hash
 from pipeline.ledger import Session
 from pipeline.parse import wire
-from pipeline.parse.languages import hint
 from pipeline.ports import SourceStat
 from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
@@ -49,6 +48,7 @@ def parse(job: Job) -> Outcome:
         done.append(_one(job, row, data, held, fresh))
         job.report(row.size)
     job.ports.memo.put_many(fresh)
+    _retain(job, done, {row.path: data for row, data in read})
 
     refused = [quarantine.entry_of(row, job.recipe.parser, job.ports.clock.now()) for row in done]
 
@@ -59,6 +59,13 @@ def parse(job: Job) -> Outcome:
         session.quarantine.put(job.slug, [entry for entry in refused if entry is not None])
 
     return Outcome(write, size=job.claim.size)
+
+
+def _retain(job: Job, done: Sequence[WorkRow], data: Mapping[SourcePath, bytes]) -> None:
+    """Keep the bytes of what parsed, where the deployment wants them kept. A batch's bytes are bounded by settings."""
+    if job.ports.limits.retain_sources:
+        kept = {recording.retained_key(row.hash): data[row.path] for row in done if row.status == "ok"}
+        job.ports.objects(job.slug).put_many({key: value for key, value in kept.items() if value})
 
 
 def _spared(job: Job, read: Sequence[tuple[WorkRow, bytes]]) -> tuple[list[tuple[WorkRow, bytes]], list[str]]:
@@ -89,9 +96,9 @@ def _read(job: Job, row: WorkRow, stats: dict[SourcePath, StatRow]) -> tuple[Wor
     except RejectedInput as error:
         unread = SourceStat(row.path, row.size, row.mtime_ns, row.mtime_ns)
         return _refused(replace(row, hash=unread_hash(unread, error.code)), error), b""
-    digest = content_hash(data)
+    digest = job.ports.recorded(row.path) or content_hash(data)
     stats[row.path] = StatRow(stat.size, stat.mtime_ns, stat.change_ns, digest, job.ports.clock.now())
-    key = parse_key(job, row.path, digest)
+    key = recording.parse_key(row.path, digest, job.recipe.parser)
     return replace(row, hash=digest, size=stat.size, mtime_ns=stat.mtime_ns, status="", parse_key=key), data
 
 
@@ -131,11 +138,6 @@ def parsed(job: Job, row: WorkRow) -> ParsedDocument:
     document = job.ports.parser.parse(data, _name(row.path))
     job.ports.memo.put_many({row.parse_key: wire.encode(document)})
     return document
-
-
-def parse_key(job: Job, path: SourcePath, digest: str) -> str:
-    """Memo key: the bytes, what of the name hints at the format, and the parsers."""
-    return fingerprint("parse", digest, hint(_name(path)), job.recipe.parser)
 
 
 def _name(path: SourcePath) -> str:

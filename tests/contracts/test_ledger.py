@@ -179,7 +179,7 @@ class LedgerContract:
                 session.sources.remember_stats(slug, {SourcePath("p"): StatRow(1, 2, 3, "h", 4.0)})
                 session.sources.mark_removed(slug, paths("p"), 1, 1.0)
                 session.records.add(slug, [record_row("x"), record_row("y", removed=1)])
-                session.records.reclaim(slug, 1.0)
+                session.records.reclaim(slug, 9, 1.0)
                 session.records.add_counts(slug, 1, 1, {7: 1}.items())
                 session.files.add(slug, [file_row("f", "blob")])
                 session.versions.pin(slug, PinRow("pin", 1, 9.0, 1.0))
@@ -526,11 +526,14 @@ class LedgerContract:
             session.records.add(A, rows)
             session.sources.add(A, [source_row("p", 1, 2), source_row("p", 2)])
             session.files.add(A, [file_row("f", "gone", 1, 2), file_row("f", "same", 3, 4), file_row("f", "same", 4)])
-            assert session.records.reclaim(A, 7.0) == 2
+            assert session.records.reclaim(A, 1, 7.0) == 2
+            assert [s.added for s in session.sources.at_for(A, 1, paths("p"))] == [1], "what version 1 was made of"
+            assert session.sources.named(A, ["h", "x"]) == {"h"}
+            assert session.records.reclaim(A, 2, 7.0) == 0
             assert {r.id for r in session.records.get(A, [r.id for r in rows])} == {"kept#1", "open#1", "future#9"}
             assert [s.added for v in (1, 2) for s in session.sources.at_for(A, v, paths("p"))] == [2]
             assert session.records.tombstones(A, "", 9) == ((SPACE, "between#3"), (BLOBS, "gone"), (SPACE, "gone#1"))
-            assert session.records.reclaim(A, 8.0) == 0
+            assert session.records.reclaim(A, 9, 8.0) == 0
 
     @pytest.mark.parametrize("kind", ["record", "source", "file"])
     def test_diverged(self, ledger, kind):

@@ -104,6 +104,7 @@ def test_json_is_one_document_on_every_verb(lamina: Any) -> None:
         "publish",
         "delete-sources",
         "apply",
+        "replay",
         "backup",
         "restore",
     }, "these are called with --json in the tests of their own"

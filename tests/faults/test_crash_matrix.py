@@ -71,6 +71,7 @@ OTHER_FLOWS = frozenset(
         "plan.anew",
         "plan.take_back",
         "plan.end",
+        "replay.decisions",
         "quarantine.release",
         "sources.bury",
         "sources.unearth",
