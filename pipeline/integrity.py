@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from manifests import manifest_from
+from pipeline import recording
 from pipeline.artifacts import render
-from pipeline.artifacts.leg import artifact_path
+from pipeline.artifacts.leg import artifact_path, data
 from pipeline.codec import decode_vectors, empty_sparse, encode_vectors, take_sparse
 from pipeline.drafts import LABEL_CHARS_MAX, blob_key, context_line, listing_path
 from pipeline.errors import RejectedInput
@@ -66,6 +67,8 @@ class Expected:
     metadata: Metadata
     embed_text: str | None
     """What its vectors were made of; None where that can't be told from what is kept."""
+    sources: tuple[str, ...]
+    """What that text comes from."""
 
 
 @dataclass(slots=True)
@@ -100,13 +103,14 @@ class Checker:
         for row in artifacts:
             if row.logical_id in found:
                 artifact = found[row.logical_id]
-                out[row.id] = Expected(render.metadata(artifact), render.embed_text(artifact))
+                of = tuple(source["path"] for source in data(artifact)["sources"])
+                out[row.id] = Expected(render.metadata(artifact), render.embed_text(artifact), of)
         for path, some in chunks.items():
             told = self._told(blobs.get(path, ""))
             for row in some:
                 if row.logical_id in told:
                     metadata = told[row.logical_id]
-                    out[row.id] = Expected(metadata, _embed_text(metadata, self.recipe.context_tokens))
+                    out[row.id] = Expected(metadata, _embed_text(metadata, self.recipe.context_tokens), (path,))
         return out
 
     def findings(self, rows: Sequence[RecordRow]) -> Iterator[tuple[Finding, RecordRow]]:
@@ -144,7 +148,7 @@ class Checker:
             namespace,
             added,
             tuple(row.id for row in rows),
-            decode_vectors(self._vectors(texts), self.recipe.model.dim),
+            decode_vectors(self._vectors(texts, wanted), self.recipe.model.dim),
             self.recipe.encoder().encode(texts) if self.keyword else empty_sparse(len(rows)),
             tuple(one.metadata for one in wanted),
         )
@@ -156,9 +160,13 @@ class Checker:
         for removed in sorted({row.removed for row in closed}):
             index.stamp(namespace, [row.id for row in closed if row.removed == removed], removed)
 
-    def _vectors(self, texts: Sequence[str]) -> list[bytes]:
+    def _vectors(self, texts: Sequence[str], wanted: Sequence[Expected]) -> list[bytes]:
         keys = [f"dense:{self.recipe.model_fingerprint()}:{text_hash(text)}" for text in texts]
         held = self.ports.memo.get_many(sorted(set(keys)))
+        origins = {
+            key: [recording.origin(self.slug, path) for path in one.sources]
+            for key, one in zip(keys, wanted, strict=True)
+        }
         lacking = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
         if lacking:
             embedder = serving(self.ports.embedders, self.recipe.model)
@@ -174,7 +182,7 @@ class Checker:
                 part = todo[at : at + block]
                 vectors = encode_vectors(embedder.embed([text for _, text in part]).vectors)
                 fresh = dict(zip((key for key, _ in part), vectors, strict=True))
-                self.ports.memo.put_many(fresh)
+                self.ports.memo.put_many(fresh, {key: origins[key] for key in fresh}, joint=True)
                 held.update(fresh)
         return [held[key] for key in keys]
 

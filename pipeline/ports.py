@@ -6,7 +6,7 @@ exception into one of the four in `pipeline.errors`. The ledger's protocols stan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,11 +20,13 @@ from pipeline.queries import GraphInfo, Search, SearchTrace
 from pipeline.rows import ContextRow
 from pipeline.tracing import Tracer, Untraced
 from pipeline.types import (
+    NO_ORIGINS,
     ContextSlug,
     Embedding,
     Hit,
     ModelIdentity,
     Namespace,
+    Origins,
     ParsedDocument,
     RecordBatch,
     RecordId,
@@ -246,15 +248,18 @@ class Memo(Protocol):
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The values that are there."""
-        ...
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
-        """Store; a key that exists keeps its value. Atomic for the whole mapping."""
-        ...
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
+        """Store, and note what of it comes from where; a key that exists keeps its value. Atomic for the whole mapping.
+
+        `joint`: each comes from all of its origins together, not from any of them alone.
+        """
+
+    def forget(self, origins: Collection[str]) -> int:
+        """Erase, beyond recovery, what comes from these and nowhere else, or jointly from one of them. Values erased."""
 
     def close(self) -> None:
         """Release the connection. May be repeated."""
-        ...
 
 
 class ObjectStore(Protocol):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from manifests import Manifest
+from pipeline import recording
 from pipeline.artifacts import estimate, expected, leg
 from pipeline.artifacts.asking import Asker
 from pipeline.artifacts.trial import Call, Looked, Reduced, Trial, least, subjects_of
@@ -284,7 +285,8 @@ def _ask(
             continue
         tried[call.kind] += 1
         try:
-            asker.ask(call.task)
+            of = tuple(recording.origin(request.context.slug, path) for path in call.of)
+            replace(asker, of=of).ask(call.task)
         except RejectedInput:
             continue  # refused or cut off: what it was billed is counted below all the same
         finally:

@@ -8,7 +8,7 @@ the place of the world: no parser, provider or folder is asked while they have t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -20,7 +20,17 @@ from pipeline.models import CatalogModel, ModelReply, ModelRequest, Tier
 from pipeline.parse.languages import hint
 from pipeline.ports import DenseEmbedder, LanguageModel, Memo, Parser, Ports, SourceStat
 from pipeline.rows import SourceRow
-from pipeline.types import OPEN, ContextSlug, Embedding, ModelIdentity, ParsedDocument, Side, SourcePath
+from pipeline.types import (
+    NO_ORIGINS,
+    OPEN,
+    ContextSlug,
+    Embedding,
+    ModelIdentity,
+    Origins,
+    ParsedDocument,
+    Side,
+    SourcePath,
+)
 
 PAGE_ROWS = 500
 PAGE_KEYS = 1000
@@ -39,6 +49,11 @@ def first_recorded(session: Session, slug: ContextSlug, keep_runs: int) -> int:
     if keep_runs < 1:
         return OPEN
     return live[:keep_runs][-1] if live else 0
+
+
+def origin(slug: ContextSlug, path: str) -> str:
+    """What a memo entry comes from, as `Memo.forget` knows it: a source, with all that ever stood under its path."""
+    return f"{slug}/{path}"
 
 
 def parse_key(path: SourcePath, digest: str, parser: str) -> str:
@@ -146,12 +161,17 @@ class RecordedMemo:
         asked = [key for key in keys if key not in found and _kind(key) in self.kinds]
         return found | (self.recorded.get_many(asked) if asked else {})
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         """Store in the scratch memo; what was paid for also among the recordings."""
         self.scratch.put_many(items)
         bought = {key: value for key, value in items.items() if _kind(key) in self.kept}
         if bought:
-            self.recorded.put_many(bought)
+            self.recorded.put_many(bought, {key: origins[key] for key in bought if key in origins}, joint=joint)
+
+    def forget(self, origins: Collection[str]) -> int:
+        """Nothing: a replay deletes no source."""
+        assert not origins, "a replay deletes no source"
+        return 0
 
     def close(self) -> None:
         """Nothing is open that isn't its owner's."""

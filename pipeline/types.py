@@ -6,8 +6,9 @@ ranges, defined once here. Nothing in this module does I/O.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NewType
 
 import numpy as np
@@ -25,6 +26,10 @@ Scalar = str | int | float | bool
 MetadataValue = Scalar | tuple[str, ...]
 Metadata = Mapping[str, MetadataValue]
 """Flat: strings, finite numbers, booleans, string tuples. No None, nothing nested."""
+
+Origins = Mapping[str, Collection[str]]
+"""Memo keys to what their values come from: sources, as `recording.origin` writes them."""
+NO_ORIGINS: Origins = MappingProxyType({})
 
 Float32Array = npt.NDArray[np.float32]
 

@@ -159,7 +159,7 @@ class SimPort:
 
 
 INDEX = frozenset({"upsert", "stamp", "delete", "fetch"})
-MEMO = frozenset({"put_many", "get_many"})
+MEMO = frozenset({"put_many", "get_many", "forget"})
 OBJECTS = frozenset({"put_many", "delete_many"})
 PARSER = frozenset({"parse"})
 VIEW = frozenset({"begin", "write", "remove", "end"})

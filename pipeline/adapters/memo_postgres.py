@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -15,6 +15,7 @@ from pipeline.adapters.memo_codec import packed, unpacked
 from pipeline.adapters.postgres_connections import LOCK_CLASS, Connection, Connections
 from pipeline.errors import RejectedInput
 from pipeline.ports import Clock, ObjectStore
+from pipeline.types import NO_ORIGINS, Origins
 
 LARGE_BYTES: Final = 256 * 1024
 """A stored value past this size is an object: the database isn't made for such."""
@@ -29,7 +30,14 @@ _TABLE: Final = (
     'CREATE TABLE IF NOT EXISTS lamina_memo (key TEXT COLLATE "C" PRIMARY KEY, used_at DOUBLE PRECISION NOT NULL, '
     "size BIGINT NOT NULL, value BYTEA, object TEXT)"
 )
-_INDEX: Final = "CREATE INDEX IF NOT EXISTS lamina_memo_used ON lamina_memo (used_at, size)"
+_ORIGINS: Final = (
+    'CREATE TABLE IF NOT EXISTS lamina_memo_origin (origin TEXT COLLATE "C" NOT NULL, key TEXT COLLATE "C" NOT NULL, '
+    "joint BOOLEAN NOT NULL, PRIMARY KEY (origin, key))"
+)
+_INDEXES: Final = (
+    "CREATE INDEX IF NOT EXISTS lamina_memo_used ON lamina_memo (used_at, size)",
+    "CREATE INDEX IF NOT EXISTS lamina_memo_origin_key ON lamina_memo_origin (key)",
+)
 
 
 class PostgresMemo:
@@ -51,8 +59,8 @@ class PostgresMemo:
         self._stores = itertools.count()
         with self._connections.block("BEGIN") as db:
             db.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, MEMO_LOCK))
-            db.execute(_TABLE)
-            db.execute(_INDEX)
+            for statement in (_TABLE, _ORIGINS, *_INDEXES):
+                db.execute(statement)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The values that are there.
@@ -90,9 +98,9 @@ class PostgresMemo:
         except RejectedInput:
             return None
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         """Store in one transaction, then evict now and then what is over the limit."""
-        if not items:
+        if not items and not origins:
             return
         now = self._clock.now()
         rows: list[tuple[str, float, int, bytes | None, str | None]] = []
@@ -112,6 +120,11 @@ class PostgresMemo:
                 "ON CONFLICT DO NOTHING",
                 rows,
             )
+            cursor.executemany(
+                "INSERT INTO lamina_memo_origin (origin, key, joint) SELECT %s, key, %s FROM lamina_memo WHERE key = %s "
+                "ON CONFLICT DO NOTHING",
+                [(origin, joint, key) for key in sorted(origins) for origin in sorted(origins[key])],
+            )
             db.execute("SELECT 1")  # see `ledger_postgres`: starts the server's timer for silent transactions again
         if self._max_bytes and next(self._stores) % _EVICT_EVERY == 0:
             self._evict()
@@ -123,10 +136,29 @@ class PostgresMemo:
                 return
             gone = db.execute(
                 "DELETE FROM lamina_memo WHERE key IN (SELECT key FROM (SELECT key, size, SUM(size) OVER (ORDER BY used_at, "
-                "size, key) AS upto FROM lamina_memo) m WHERE upto - size < %s) RETURNING object",
+                "size, key) AS upto FROM lamina_memo) m WHERE upto - size < %s) RETURNING key, object",
                 (over,),
             ).fetchall()
-        names = [row[0] for row in gone if row[0] is not None]
+            _drop_origins(db, gone)
+        self._delete_objects(gone)
+
+    def forget(self, origins: Collection[str]) -> int:
+        """Erase in one transaction. What the server keeps of deleted rows until it vacuums is the server's."""
+        named = sorted(set(origins))
+        with self._connections.block("BEGIN") as db:
+            gone = db.execute(
+                "DELETE FROM lamina_memo m WHERE EXISTS (SELECT 1 FROM lamina_memo_origin o WHERE o.key = m.key AND "
+                "o.origin = ANY(%s) AND (o.joint OR NOT EXISTS (SELECT 1 FROM lamina_memo_origin p WHERE p.key = o.key "
+                "AND NOT p.origin = ANY(%s)))) RETURNING key, object",
+                (named, named),
+            ).fetchall()
+            _drop_origins(db, gone)
+            db.execute("DELETE FROM lamina_memo_origin WHERE origin = ANY(%s)", (named,))
+        self._delete_objects(gone)
+        return len(gone)
+
+    def _delete_objects(self, gone: Sequence[tuple[str, str | None]]) -> None:
+        names = [name for _, name in gone if name is not None]
         if names and self._objects is not None:
             self._objects.delete_many(names)
 
@@ -138,6 +170,11 @@ class PostgresMemo:
 def _stored(db: Connection) -> int:
     row = db.execute("SELECT COALESCE(SUM(size), 0) FROM lamina_memo").fetchone()
     return int(row[0]) if row else 0
+
+
+def _drop_origins(db: Connection, gone: Sequence[tuple[str, str | None]]) -> None:
+    """No foreign key does it: its locks would make writers wait for each other in an order that nobody rules."""
+    db.execute("DELETE FROM lamina_memo_origin WHERE key = ANY(%s)", ([key for key, _ in gone],))
 
 
 def _groups(keys: Sequence[str]) -> Iterator[list[str]]:

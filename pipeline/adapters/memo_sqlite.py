@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -17,11 +17,12 @@ from typing import Final
 from pipeline.adapters.memo_codec import packed, unpacked
 from pipeline.errors import Corruption, PipelineError, Unavailable
 from pipeline.ports import Clock
+from pipeline.types import NO_ORIGINS, Origins
 
 CHECKPOINT_PAGES = 4000
 """Pages of 4 KiB in the log before it is copied into the file: 16 MB, so that a bulk load syncs a quarter as often."""
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 _KEYS_AT_ONCE: Final = 500
 """Keys in one statement."""
 _EVICTIONS_MAX: Final = 8
@@ -29,11 +30,22 @@ _EVICTIONS_MAX: Final = 8
 _TOUCH_SECONDS: Final = 3_600.0
 """`used_at` is this coarse: most reads then write nothing."""
 _SCHEMA: Final = (
-    "CREATE TABLE memo (key TEXT PRIMARY KEY, used_at REAL NOT NULL, size INTEGER NOT NULL, value BLOB NOT NULL)",
+    (
+        "CREATE TABLE memo (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, used_at REAL NOT NULL, size INTEGER NOT NULL, "
+        "value BLOB NOT NULL)"
+    ),
     "CREATE INDEX memo_used ON memo (used_at, size)",
     "CREATE TABLE total (size INTEGER NOT NULL)",
     "INSERT INTO total VALUES (0)",
+    "CREATE TABLE origin (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    (
+        "CREATE TABLE derived (origin INTEGER NOT NULL, entry INTEGER NOT NULL, joint INTEGER NOT NULL, "
+        "PRIMARY KEY (origin, entry)) WITHOUT ROWID"
+    ),
+    "CREATE INDEX derived_entry ON derived (entry)",
 )
+_UNKNOWN: Final = ("DROP TABLE memo", "DROP TABLE total")
+"""Layout 1 noted no origins, so that nobody could tell what to forget: it is emptied, at the cost of work."""
 
 
 class SqliteMemo:
@@ -56,8 +68,8 @@ class SqliteMemo:
         self._db: sqlite3.Connection | None = None
         with self._transaction(write=True) as db:
             found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                for statement in _SCHEMA:
+            if found in (0, 1):
+                for statement in (*(_UNKNOWN if found else ()), *_SCHEMA):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {LAYOUT}")
             elif found != LAYOUT:
@@ -87,22 +99,41 @@ class SqliteMemo:
                 db.execute(f"UPDATE memo SET used_at = ? WHERE key IN ({_marks(some)})", (now, *some))  # noqa: S608
         return {key: unpacked(value, key, str(self._path)) for key, value in stored.items()}
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         """Store in one transaction, then evict what is over the limit."""
         now = self._clock.now()
         encoded = {key: packed(value) for key, value in items.items()}
-        if not encoded:
+        if not encoded and not origins:
             return
+        named = sorted({origin for each in origins.values() for origin in each})
+        links = [(joint, origin, key) for key, each in origins.items() for origin in each]
         with self._transaction(write=True) as db:
             for some in _groups(list(encoded)):
                 query = f"SELECT key FROM memo WHERE key IN ({_marks(some)})"  # noqa: S608 - only marks
                 for (key,) in db.execute(query, some):
                     del encoded[key]
             rows = [(key, now, len(value), value) for key, value in encoded.items()]
-            db.executemany("INSERT INTO memo VALUES (?, ?, ?, ?)", rows)
+            db.executemany("INSERT INTO memo (key, used_at, size, value) VALUES (?, ?, ?, ?)", rows)
             db.execute("UPDATE total SET size = size + ?", (sum(map(len, encoded.values())),))
+            db.executemany("INSERT OR IGNORE INTO origin (name) VALUES (?)", [(name,) for name in named])
+            db.executemany(
+                "INSERT OR IGNORE INTO derived SELECT o.id, m.id, ? FROM origin o, memo m WHERE o.name = ? AND m.key = ?",
+                links,
+            )
             if self._max_bytes:
                 _evict(db, self._max_bytes)
+
+    def forget(self, origins: Collection[str]) -> int:
+        """Erase in one transaction each origin; freed pages are overwritten, and the log is emptied."""
+        erased = 0
+        for name in sorted(set(origins)):
+            with self._transaction(write=True) as db:
+                erased += _forget(db, name)
+        if erased:
+            with self._lock:
+                assert self._db is not None
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return erased
 
     def close(self) -> None:
         """Release the connection. A later call opens a new one."""
@@ -132,6 +163,7 @@ def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA secure_delete = ON")
     db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return db
 
@@ -143,14 +175,34 @@ def _evict(db: sqlite3.Connection, max_bytes: int) -> None:
         if over <= 0:
             return
         freed, gone = 0, []
-        oldest = db.execute("SELECT rowid, size FROM memo ORDER BY used_at, size LIMIT ?", (_KEYS_AT_ONCE,))
+        oldest = db.execute("SELECT id, size FROM memo ORDER BY used_at, size LIMIT ?", (_KEYS_AT_ONCE,))
         for row, size in oldest.fetchall():
             if freed >= over:
                 break
             freed += size
             gone.append((row,))
-        db.executemany("DELETE FROM memo WHERE rowid = ?", gone)
-        db.execute("UPDATE total SET size = size - ?", (freed,))
+        _delete(db, gone, freed)
+
+
+def _forget(db: sqlite3.Connection, name: str) -> int:
+    found = db.execute("SELECT id FROM origin WHERE name = ?", (name,)).fetchone()
+    if found is None:
+        return 0
+    doomed = db.execute(
+        "SELECT d.entry, m.size FROM derived d JOIN memo m ON m.id = d.entry WHERE d.origin = ? AND (d.joint = 1 OR "
+        "NOT EXISTS (SELECT 1 FROM derived o WHERE o.entry = d.entry AND o.origin <> d.origin))",
+        found,
+    ).fetchall()
+    _delete(db, [(entry,) for entry, _ in doomed], sum(size for _, size in doomed))
+    db.execute("DELETE FROM derived WHERE origin = ?", found)
+    db.execute("DELETE FROM origin WHERE id = ?", found)
+    return len(doomed)
+
+
+def _delete(db: sqlite3.Connection, entries: Sequence[tuple[int]], size: int) -> None:
+    db.executemany("DELETE FROM memo WHERE id = ?", entries)
+    db.executemany("DELETE FROM derived WHERE entry = ?", entries)
+    db.execute("UPDATE total SET size = size - ?", (size,))
 
 
 def _groups(keys: Sequence[str]) -> Iterator[list[str]]:

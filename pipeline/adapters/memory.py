@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pipeline.errors import Conflict, RejectedInput
+from pipeline.types import NO_ORIGINS, Origins
 
 
 class MemoryMemo:
@@ -14,17 +15,34 @@ class MemoryMemo:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, bytes] = {}
+        self._origins: dict[str, dict[str, bool]] = {}
+        """Of a key: origin to whether it is one of several that the value comes from together."""
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The values that are there."""
         with self._lock:
             return {key: self._values[key] for key in keys if key in self._values}
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         """Store; a key that exists keeps its value."""
         with self._lock:
             for key, value in items.items():
                 self._values.setdefault(key, bytes(value))
+            for key, named in origins.items():
+                if key in self._values:
+                    held = self._origins.setdefault(key, {})
+                    held.update((origin, joint) for origin in named if origin not in held)
+
+    def forget(self, origins: Collection[str]) -> int:
+        """Erase what comes from these and nowhere else, or jointly from one of them."""
+        with self._lock:
+            erased = 0
+            for key, held in list(self._origins.items()):
+                told = [held.pop(origin) for origin in origins if origin in held]
+                if told and (any(told) or not held):
+                    del self._origins[key]
+                    erased += self._values.pop(key, None) is not None
+            return erased
 
     def close(self) -> None:
         """Nothing is held; the values stay, as a file's would."""

@@ -51,6 +51,8 @@ class Asker:
     """Notes what a call was billed."""
     fresh: str = ""
     """Not empty: answers given before this mark don't count (`artifacts_reset`)."""
+    of: tuple[str, ...] = ()
+    """What the questions are made of, as `recording.origin` writes it: answers are forgotten with any of it."""
     repeats: int = 3
     """Times that a call that failed for a while is made again here."""
 
@@ -79,6 +81,7 @@ class Asker:
         # What costs nothing and comes out the same is cheaper to do again than to keep.
         known = None if self.model.deterministic else self.memo.get_many([key]).get(key)
         if known is not None:
+            self.memo.put_many({}, {key: self.of}, joint=len(self.of) > 1)
             value, dropped = json.loads(known)
             return Answer(value, dropped, bought=False)
         request = tasks.request(task, self.tier, self.max_tokens)
@@ -110,7 +113,8 @@ class Asker:
                 remedy="run again, or use another model",
             )
         if not self.model.deterministic:
-            self.memo.put_many({key: canonical_json([best.value, best.dropped]).encode()})
+            answer = canonical_json([best.value, best.dropped]).encode()
+            self.memo.put_many({key: answer}, {key: self.of}, joint=len(self.of) > 1)
         return Answer(best.value, best.dropped, bought=True)
 
     def _call(self, request: Any) -> ModelReply:

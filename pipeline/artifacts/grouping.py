@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from pipeline.artifacts import names
@@ -43,11 +44,20 @@ TRIED = 8
 """Earlier documents beside the same name that one is compared with."""
 
 
-Judge = Callable[[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]], str | None]
-"""Reads name and notes of two groups of mentions; why they are one thing, or None where they aren't or nobody knows."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a judge reads of a group of mentions, and where they stand."""
+
+    name: str
+    notes: tuple[str, ...]
+    sources: frozenset[str]
 
 
-def nobody(_left: tuple[str, tuple[str, ...]], _right: tuple[str, tuple[str, ...]]) -> str | None:
+Judge = Callable[[Read, Read], str | None]
+"""Why two groups are one thing, or None where they aren't or nobody knows."""
+
+
+def nobody(_left: Read, _right: Read) -> str | None:
     """The judge where there is none."""
     return None
 
@@ -380,10 +390,10 @@ def _density(documents: Sequence[frozenset[str]]) -> float:
     return sum(agree(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
 
 
-def _read_of(cluster: Cluster) -> tuple[str, tuple[str, ...]]:
+def _read_of(cluster: Cluster) -> Read:
     """What a judge reads of a cluster: its name and some of what is said of it."""
     notes = dict.fromkeys(m.text for m in cluster.mentions if m.text)
-    return cluster.mentions[0].name, tuple(notes)[:JUDGED_NOTES]
+    return Read(cluster.mentions[0].name, tuple(notes)[:JUDGED_NOTES], frozenset(m.path for m in cluster.mentions))
 
 
 def _spells(cluster: Cluster, normal: str) -> bool:

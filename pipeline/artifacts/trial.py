@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests.model import ArtifactsConfig, ArtifactType
@@ -24,7 +24,7 @@ from pipeline.models import CatalogModel, MentionsTask, ModelReply, ModelRequest
 from pipeline.ports import Clock, LanguageModel, Memo
 from pipeline.rows import StatementRow
 from pipeline.tokens import count
-from pipeline.types import ContextSlug, ParsedDocument, SourcePath
+from pipeline.types import NO_ORIGINS, ContextSlug, Origins, ParsedDocument, SourcePath
 
 REDUCED_MAX = 400
 """Subjects of a type whose request is rendered; of more, a draw."""
@@ -47,6 +47,8 @@ class Call:
     """Tokens of the notes in a prompt about a subject: what more documents would add to."""
     had: int = 0
     """Tokens of the answer, where it is known."""
+    of: tuple[SourcePath, ...] = ()
+    """Sources that it asks about."""
     bought: bool = False
     """Whether this estimate has paid for it: other documents' requests of the kind still cost."""
 
@@ -103,8 +105,13 @@ class _Layer:
         found = self.below.get_many(keys) if self.below is not None else {}
         return {key: self.held[key] for key in keys if key in self.held} | found
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
+        del origins, joint  # nothing of it is kept
         self.held.update(items)
+
+    def forget(self, origins: Collection[str]) -> int:
+        del origins
+        return 0
 
     def close(self) -> None:
         """Nothing is open."""
@@ -153,7 +160,7 @@ class Trial:
     def read(self, looked: Looked) -> None:
         """Fill in what a source's documents would be asked and what would come of it."""
         looked.guessed = self._statements(looked, self._guess)
-        looked.calls = self._calls()
+        looked.calls = self._calls((looked.path,))
         looked.best = looked.guessed
         self.recall(looked)
 
@@ -176,12 +183,12 @@ class Trial:
             call.had = count(canonical_json(json.loads(held)[0]))
         return held is not None
 
-    def _calls(self) -> list[Call]:
-        calls = {call.key: call for request, text in self._stand.asked if (call := self._call(request, text))}
+    def _calls(self, of: tuple[SourcePath, ...]) -> list[Call]:
+        calls = {call.key: call for request, text in self._stand.asked if (call := self._call(request, text, of))}
         self._stand.asked.clear()
         return list(calls.values())
 
-    def _call(self, request: ModelRequest, text: str) -> Call:
+    def _call(self, request: ModelRequest, text: str, of: tuple[SourcePath, ...]) -> Call:
         task = request.task
         type_ = "" if isinstance(task, MentionsTask) or not hasattr(task, "type") else task.type.name
         prose = bool(type_) and not task.type.columns  # type: ignore[union-attr]  # mentions have no single type
@@ -193,6 +200,7 @@ class Trial:
             prompt=count(request.system) + count(request.prompt) + count(schema),
             guess=request.max_tokens if prose else count(text),
             notes=sum(map(count, task.notes)) if isinstance(task, ReduceTask) else 0,
+            of=of,
         )
 
     def reduce(self, type_: ArtifactType, found: Sequence[Subject], settled: frozenset[SourcePath]) -> Reduced:
@@ -202,9 +210,10 @@ class Trial:
         chosen = moved
         if len(moved) > REDUCED_MAX:
             chosen = random.Random(SEED).sample(moved, REDUCED_MAX)  # noqa: S311  # a sample, no secret
+        calls: list[Call] = []
         for subject in chosen:
             make(subject, type_, self._config, self._guess, "")
-        calls = self._calls()
+            calls += self._calls(tuple(statement.path for statement in subject.statements))
         for call in calls:
             self._take(call)
         return Reduced(calls, len(found), share)

@@ -14,7 +14,7 @@ from pipeline.quarantine import entry_of
 from pipeline.rows import WorkRow
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint
 from pipeline.stages.parse import parsed
-from pipeline.types import Chunk, ParsedDocument
+from pipeline.types import Chunk, Origins, ParsedDocument, SourcePath
 
 WARNINGS_MAX = 20
 """Warnings of one source that the ledger keeps."""
@@ -33,7 +33,7 @@ def chunk(job: Job) -> Outcome:
         job.keep_going()
         done.append(_one(job, row, held, fresh))
         job.report(row.size)
-    job.ports.memo.put_many(fresh)
+    job.ports.memo.put_many(fresh, _origins(job, rows))
     pipeline = pipeline_fingerprint(job.manifest, job.recipe)
     refused = [entry_of(row, pipeline, job.ports.clock.now()) for row in done]
 
@@ -42,6 +42,13 @@ def chunk(job: Job) -> Outcome:
         session.quarantine.put(job.slug, [entry for entry in refused if entry is not None])
 
     return Outcome(write, size=job.claim.size)
+
+
+def _origins(job: Job, rows: Sequence[WorkRow]) -> Origins:
+    paths: dict[str, list[SourcePath]] = {}
+    for row in rows:
+        paths.setdefault(row.chunk_key, []).append(row.path)
+    return {key: job.origins(some) for key, some in paths.items()}
 
 
 def _one(job: Job, row: WorkRow, held: Mapping[str, bytes], fresh: dict[str, bytes]) -> WorkRow:

@@ -19,7 +19,7 @@ from pipeline.recipe import serving
 from pipeline.stages.job import Job, Outcome
 from pipeline.stages.planned import Planned, PlannedSource, planned
 from pipeline.stages.screen import Wanted, write_plan
-from pipeline.types import Float32Array, ModelIdentity
+from pipeline.types import Float32Array, ModelIdentity, Origins
 
 UNIT_NORM_TOLERANCE = 1e-3
 """How far from 1 a vector's length may be; models in float16 are off by some 1e-4."""
@@ -88,16 +88,29 @@ def _missing_embedded(job: Job, items: Sequence[Planned], held: dict[str, bytes]
     """Embed what `held` lacks, store it call by call, add it to `held`. Tokens that went through the model."""
     missing = {key: p.embed_text for p in items if (key := memo_key(job, p)) not in held}
     todo, block, spent = list(missing.items()), _texts_at_once(job), 0
+    origins, joint = _origins(job, items)
     for at in range(0, len(todo), block):
         job.keep_going()
         part = todo[at : at + block]
         result = _embedder(job).embed([text for _, text in part])
         check_vectors(result.vectors, len(part), job.recipe.model)
         fresh = dict(zip((key for key, _ in part), encode_vectors(result.vectors), strict=True))
-        job.ports.memo.put_many(fresh)
+        job.ports.memo.put_many(fresh, {key: origins[key] for key in fresh}, joint=joint)
         held.update(fresh)
         spent += result.tokens
+    job.ports.memo.put_many({}, origins, joint=joint)  # of what the memo had from elsewhere, too
     return spent
+
+
+def _origins(job: Job, items: Sequence[Planned]) -> tuple[Origins, bool]:
+    """What the vectors come from, and whether from all of it together, as an artifact's do.
+
+    A chunk's come from its own source, or from any that holds the same text.
+    """
+    paths: dict[str, set[str]] = {}
+    for p in items:
+        paths.setdefault(memo_key(job, p), set()).update(p.sources)
+    return {key: job.origins(some) for key, some in paths.items()}, any(len(p.sources) > 1 for p in items)
 
 
 def _texts_at_once(job: Job) -> int:

@@ -31,6 +31,7 @@ def sparse_for(job: Job, sources: Sequence[PlannedSource]) -> SparseVectors:
     if held is not None:
         return decode_sparse(held)
     vectors = encoder.encode([p.embed_text for p in items])
-    job.ports.memo.put_many({key: encode_sparse(vectors)})
+    whole = job.origins(path for p in items for path in p.sources)
+    job.ports.memo.put_many({key: encode_sparse(vectors)}, {key: whole}, joint=True)
     job.report(len(items))
     return vectors

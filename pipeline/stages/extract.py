@@ -77,7 +77,7 @@ def _one(job: Job, row: WorkRow) -> _Extracted:
 def _found(job: Job, row: WorkRow, document: ParsedDocument) -> Found:
     """What the source's own text and its parts say; equal statements of two parts are two."""
     whole = Found()
-    config, model = job.manifest.curate.artifacts, asker(job)
+    config, model = job.manifest.curate.artifacts, asker(job, [row.path])
     for name, part in (("", document), *((p.name, p.document) for p in document.parts)):
         found = extract_document(part, row.path, config, model, part=name)
         whole.statements += found.statements
@@ -95,8 +95,8 @@ def language(job: Job) -> str:
     return leg.model_of(job.ports, job.manifest, job.run.input)
 
 
-def asker(job: Job) -> Asker:
-    """The run's model, under its caps.
+def asker(job: Job, of: Iterable[str]) -> Asker:
+    """The run's model, under its caps; `of`: the sources that it will be asked about.
 
     Raises:
         Unavailable: code `language_not_served`: the deployment has no language model.
@@ -117,6 +117,7 @@ def asker(job: Job) -> Asker:
         afford=lambda: _afford(job),
         spend=lambda reply: _spend(job, reply),
         fresh=fresh,
+        of=job.origins(of),
         repeats=job.ports.limits.model_repeats,
     )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from manifests import Manifest, leg_values
-from pipeline import chunk, screen
+from pipeline import chunk, recording, screen
 from pipeline.errors import Conflict
 from pipeline.fingerprint import canonical_json, fingerprint
 from pipeline.ledger import Session
@@ -112,6 +112,10 @@ class Job:
     def artifact_namespace(self) -> Namespace:
         """Where this run's artifact records stand."""
         return namespace_of(self.slug, self.run.generation, "artifacts")
+
+    def origins(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Sources, as the memo knows what its values come from."""
+        return tuple(recording.origin(self.slug, path) for path in sorted(set(paths)))
 
     @property
     def keyword(self) -> bool:

@@ -17,7 +17,7 @@ from pipeline.ports import SourceStat
 from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint
-from pipeline.types import ParsedDocument, SourcePath
+from pipeline.types import Origins, ParsedDocument, SourcePath
 
 READ = frozenset({"new", "changed", "stale", "retry"})
 """Changes that read the source; the others need no bytes."""
@@ -47,7 +47,7 @@ def parse(job: Job) -> Outcome:
         job.keep_going()
         done.append(_one(job, row, data, held, fresh))
         job.report(row.size)
-    job.ports.memo.put_many(fresh)
+    job.ports.memo.put_many(fresh, _origins(job, [row for row, _ in read]))
     _retain(job, done, {row.path: data for row, data in read})
 
     refused = [quarantine.entry_of(row, job.recipe.parser, job.ports.clock.now()) for row in done]
@@ -115,7 +115,7 @@ def _one(job: Job, row: WorkRow, data: bytes, held: Mapping[str, bytes], fresh: 
     except RejectedInput as error:
         return _refused(replace(row, job=job.ports.parser.last_job()), error)
     if sum(map(len, fresh.values())) > UNSAVED_BYTES_MAX:
-        job.ports.memo.put_many(fresh)
+        job.ports.memo.put_many(fresh, {key: job.origins([row.path]) for key in fresh})
         fresh.clear()
     return replace(row, status="ok", code="", reason="")
 
@@ -136,8 +136,17 @@ def parsed(job: Job, row: WorkRow) -> ParsedDocument:
     if content_hash(data) != row.hash:
         raise RejectedInput("changing", f"{row.path} changed while the run was under way", remedy="run again")
     document = job.ports.parser.parse(data, _name(row.path))
-    job.ports.memo.put_many({row.parse_key: wire.encode(document)})
+    job.ports.memo.put_many({row.parse_key: wire.encode(document)}, _origins(job, [row]))
     return document
+
+
+def _origins(job: Job, rows: Sequence[WorkRow]) -> Origins:
+    """What each parsed text comes from, also where the memo had it from another source with the same bytes."""
+    paths: dict[str, list[SourcePath]] = {}
+    for row in rows:
+        if row.parse_key:
+            paths.setdefault(row.parse_key, []).append(row.path)
+    return {key: job.origins(some) for key, some in paths.items()}
 
 
 def _name(path: SourcePath) -> str:

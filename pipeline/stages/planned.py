@@ -23,6 +23,8 @@ class Planned:
     embed_text: str
     embed_digest: str
     """SHA-256 of `embed_text`."""
+    sources: tuple[str, ...]
+    """What it is made of: a chunk of one source, an artifact of several."""
 
     @property
     def record_tokens(self) -> int:
@@ -86,7 +88,7 @@ def _fresh(job: Job, row: WorkRow, records: Sequence[RecordRow]) -> list[Planned
         draft = drafts.get(record.content)
         if draft is None:
             raise Corruption("plan_mismatch", f"record {record.id} was planned from chunks that are different now")
-        out.append(Planned(record, draft.metadata, draft.embed_text, draft.embed_digest))
+        out.append(Planned(record, draft.metadata, draft.embed_text, draft.embed_digest, (record.path,)))
     return out
 
 
@@ -105,5 +107,5 @@ def _moved(job: Job, records: Sequence[RecordRow], copied_from: dict[RecordId, R
             str(metadata.get("title", "")), headings if isinstance(headings, tuple) else (), job.recipe.context_tokens
         )
         text = f"{lead}{metadata.get('prefix', '')}{metadata['text']}"
-        out.append(Planned(record, metadata, text, text_hash(text)))
+        out.append(Planned(record, metadata, text, text_hash(text), (record.path,)))
     return out

@@ -291,11 +291,12 @@ def _judge(job: Job, name: str) -> grouping.Judge:
     type_ = next((t for t in job.manifest.curate.artifacts.artifact_types if t.name == name), None)
     if type_ is None or job.ports.language is None or job.ports.language.deterministic:
         return grouping.nobody
-    model, spec = asker(job), type_spec(type_)
+    spec = type_spec(type_)
 
-    def judge(left: tuple[str, tuple[str, ...]], right: tuple[str, tuple[str, ...]]) -> str | None:
+    def judge(left: grouping.Read, right: grouping.Read) -> str | None:
+        model = asker(job, left.sources | right.sources)
         try:
-            value = model.ask(SameTask(spec, *left, *right)).value
+            value = model.ask(SameTask(spec, left.name, left.notes, right.name, right.notes)).value
         except RejectedInput:
             return None  # who can't tell leaves them apart
         return (value["reason"] or "the notes fit one thing")[:REASON_CHARS_MAX] if value["same"] else None

@@ -170,7 +170,7 @@ def _one(
         if old is not None and old.membership == subject.row.membership and (old.basis == based or not job.run.force):
             return replace(old, added=job.run.number, removed=OPEN)
     try:
-        made = make(subject, type_, config, asker(job), based)
+        made = make(subject, type_, config, asker(job, (s.path for s in subject.statements)), based)
     except RejectedInput as error:
         reason = f"artifacts: {type_.name} {subject.row.name!r} could not be made: {error.message}"
         counts.errors.append(reason)

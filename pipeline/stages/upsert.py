@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.artifacts.leg import artifact_path
+from pipeline.artifacts.leg import artifact_path, data
 from pipeline.artifacts.render import embed_text, metadata
 from pipeline.codec import encode_counts, take_sparse
 from pipeline.drafts import listing
@@ -43,7 +43,7 @@ def upsert(job: Job) -> Outcome:
     terms = [vectors.indices]
     terms += [_copy(job, copied[at : at + block]) for at in range(0, len(copied), block)]
     # What the seal has to add up is known here; the memo saves it reading every record back.
-    job.ports.memo.put_many({terms_key(job, job.claim.batch): encode_counts(terms, len(written) + len(copied))})
+    _keep_terms(job, terms, len(written) + len(copied), [s.row.path for s in sources])
     return Outcome(size=0)
 
 
@@ -65,13 +65,19 @@ def _artifacts(job: Job) -> Outcome:
         if artifact is None:
             raise Corruption("plan_mismatch", f"record {record.id} was planned for an artifact that isn't")
         text = embed_text(artifact)
-        items.append(Planned(record, metadata(artifact), text, text_hash(text)))
+        of = tuple(source["path"] for source in data(artifact)["sources"])
+        items.append(Planned(record, metadata(artifact), text, text_hash(text), of))
     sparse = sparse_for(job, [PlannedSource(WorkRow(SourcePath(artifact_path("")), 0, "", 0, 0), tuple(items), ())])
     if items:
         _write(job, job.artifact_namespace, items, sparse)
     terms = [sparse.indices]
-    job.ports.memo.put_many({terms_key(job, job.claim.batch): encode_counts(terms, len(items))})
+    _keep_terms(job, terms, len(items), [path for p in items for path in p.sources])
     return Outcome(size=0)
+
+
+def _keep_terms(job: Job, terms: Sequence[npt.NDArray[np.uint32]], records: int, paths: Sequence[str]) -> None:
+    key = terms_key(job, job.claim.batch)
+    job.ports.memo.put_many({key: encode_counts(terms, records)}, {key: job.origins(paths)}, joint=True)
 
 
 def _write(job: Job, namespace: Namespace, items: Sequence[Planned], sparse: SparseVectors) -> None:

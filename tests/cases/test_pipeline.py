@@ -17,7 +17,7 @@ from pipeline.ledger import Ledger, Session
 from pipeline.limits import Limits
 from pipeline.ports import Memo, ObjectStore, Ports, VectorIndex
 from pipeline.rows import RUN_ACTIVE
-from pipeline.types import ContextSlug, Namespace, RecordBatch, RecordId
+from pipeline.types import NO_ORIGINS, ContextSlug, Namespace, Origins, RecordBatch, RecordId
 
 MANIFEST = sized(64)
 
@@ -281,11 +281,11 @@ class FaultyLedger:
 class FaultyMemo:
     def __init__(self, inner: Memo, fault: Fault) -> None:
         self.inner, self.fault = inner, fault
-        self.get_many, self.close = inner.get_many, inner.close
+        self.get_many, self.close, self.forget = inner.get_many, inner.close, inner.forget
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         with self.fault.around("memo.put_many"):
-            self.inner.put_many(items)
+            self.inner.put_many(items, origins, joint=joint)
 
 
 class FaultyObjects:

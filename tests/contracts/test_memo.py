@@ -75,6 +75,29 @@ class MemoContract:
         assert failures == []
         assert len(memo.get_many([f"own{n}.{i}" for n in range(4) for i in range(20)])) == 80
 
+    def test_what_comes_from_several_sources_stays_until_the_last_is_forgotten(self, memo):
+        memo.put_many({"text": b"1", "own": b"2", "nobody's": b"3"}, {"text": ["a/x", "b/y"], "own": ["a/x"]})
+        memo.put_many({}, {"text": ["c/z"], "not there": ["a/x"]})
+        assert memo.forget(["a/x", "b/y", "none"]) == 1
+        assert memo.get_many(["text", "own", "nobody's", "not there"]) == {"text": b"1", "nobody's": b"3"}
+        assert memo.forget(["c/z"]) == 1
+        assert memo.get_many(["text", "nobody's"]) == {"nobody's": b"3"}
+        assert memo.forget(["a/x", "b/y", "c/z"]) == memo.forget([]) == 0
+
+    def test_several_that_are_forgotten_at_once(self, memo):
+        memo.put_many({"text": b"1"}, {"text": ["a", "b"]})
+        assert memo.forget(["a", "b"]) == 1
+        assert memo.get_many(["text"]) == {}
+
+    def test_what_comes_from_several_together_goes_with_any(self, memo):
+        memo.put_many({"both": b"1", "other": b"2"}, {"both": ["a", "b"], "other": ["b", "c"]}, joint=True)
+        assert memo.forget(["a"]) == 1
+        assert memo.get_many(["both", "other"]) == {"other": b"2"}
+        memo.put_many({"both": b"3"}, {"both": ["c"]})
+        assert memo.get_many(["both"]) == {"both": b"3"}, "a key that was forgotten takes a new value"
+        assert memo.forget(["b"]) == 1
+        assert memo.get_many(["both", "other"]) == {"both": b"3"}
+
 
 class TestMemoryMemo(MemoContract):
     def make(self, _folder):
@@ -154,6 +177,32 @@ class TestSqliteMemo(MemoContract):
         db = sqlite3.connect(tmp_path / "memo.db")
         assert db.execute("SELECT sum(size), sum(length(value)) FROM memo").fetchone() == (1_000, 1_000)
         assert db.execute("SELECT size FROM total").fetchone() == (1_000,)
+
+    def test_what_is_forgotten_stands_nowhere_in_the_files(self, tmp_path):
+        memo = self.make(tmp_path, max_bytes=100_000)
+        secret = random.Random(2).randbytes(64)
+        for i in range(200):  # some of it is evicted before it is forgotten
+            memo.put_many({f"k{i}": secret * 20}, {f"k{i}": ["a/x"]})
+        held = [path.read_bytes() for path in tmp_path.iterdir()]
+        assert any(secret in data for data in held)
+        assert 0 < memo.forget(["a/x"]) < 200
+        assert not [path.name for path in tmp_path.iterdir() if secret in path.read_bytes()]
+        db = sqlite3.connect(tmp_path / "memo.db")
+        for table in ("memo", "origin", "derived"):
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+        assert db.execute("SELECT size FROM total").fetchone() == (0,)
+
+    def test_a_file_that_tells_no_origins_is_emptied(self, tmp_path):
+        db = sqlite3.connect(tmp_path / "memo.db")
+        db.executescript(
+            "CREATE TABLE memo (key TEXT PRIMARY KEY, used_at REAL, size INTEGER, value BLOB); CREATE TABLE total (size "
+            "INTEGER); INSERT INTO total VALUES (2); INSERT INTO memo VALUES ('a', 1, 2, x'0031'); PRAGMA user_version = 1"
+        )
+        db.close()
+        memo = self.make(tmp_path)
+        assert memo.get_many(["a"]) == {}
+        memo.put_many({"a": b"2"}, {"a": ["x"]})
+        assert memo.forget(["x"]) == 1
 
     def test_reads_within_the_hour_write_nothing(self, tmp_path):
         memo = self.make(tmp_path)

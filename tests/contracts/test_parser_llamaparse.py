@@ -355,11 +355,11 @@ class BusyMemo(MemoryMemo):
         super().__init__()
         self.times = times
 
-    def put_many(self, items):
+    def put_many(self, items, *given, **named):
         if self.times and any(key.endswith(":job") for key in items):
             self.times -= 1
             raise Unavailable("memo_busy", "another process is writing")
-        super().put_many(items)
+        super().put_many(items, *given, **named)
 
 
 def test_a_busy_store_is_asked_again_for_a_job_that_is_paid_for():

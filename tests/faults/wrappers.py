@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from pipeline.ledger import Ledger, Session
 from pipeline.ports import KnowledgeView, Memo, ObjectStore, Ports, VectorIndex
-from pipeline.types import ContextSlug, Namespace, RecordBatch, RecordId
+from pipeline.types import NO_ORIGINS, ContextSlug, Namespace, Origins, RecordBatch, RecordId
 
 
 class InjectedError(Exception):
@@ -118,9 +118,13 @@ class FaultMemo:
         self._inner, self._points = inner, points
         self.get_many, self.close = inner.get_many, inner.close
 
-    def put_many(self, items: Mapping[str, bytes]) -> None:
+    def put_many(self, items: Mapping[str, bytes], origins: Origins = NO_ORIGINS, *, joint: bool = False) -> None:
         with self._points.around("memo.put_many"):
-            self._inner.put_many(items)
+            self._inner.put_many(items, origins, joint=joint)
+
+    def forget(self, origins: Collection[str]) -> int:
+        with self._points.around("memo.forget"):
+            return self._inner.forget(origins)
 
 
 class FaultObjects:
