@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from pipeline import publish, recording
+from pipeline import publish, purging, recording
 from pipeline.errors import Conflict
 from pipeline.ledger import Session
 from pipeline.ports import Ports
@@ -44,6 +44,7 @@ def collect(ports: Ports, slug: ContextSlug) -> Collected:
     before = _readable(ports, slug)
     delisted = publish.reclaim(ports, slug, hold=lambda session: _require_idle(session, slug))
     erased = publish.sweep(ports, slug)
+    purging.carry_out(ports, slug)
     files = _files(ports, slug) + recording.clear_retained(ports, slug)
     plans = _plans(ports, slug)
     freed = ports.index(slug).shrink()

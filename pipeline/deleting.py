@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline import publish
+from pipeline import collecting, publish, purging
 from pipeline.errors import RejectedInput
 from pipeline.ledger import Session
 from pipeline.ports import Ports
@@ -23,23 +23,37 @@ NAMED_MAX = 10
 """Paths that one message lists."""
 
 
-def bury(ports: Ports, slug: ContextSlug, given: Sequence[str]) -> tuple[SourcePath, ...]:
+def bury(ports: Ports, slug: ContextSlug, given: Sequence[str], *, purge: bool = False) -> tuple[SourcePath, ...]:
     """Put tombstones on live sources; those that are meant, by path.
 
     Args:
         ports: the deployment.
         slug: the context.
         given: paths of sources as the ledger writes them, or folders of such.
+        purge: ask for their purge as well, also of sources that are no longer live.
 
     Raises:
-        RejectedInput: no such context, or nothing live under a path; then nothing is deleted.
+        RejectedInput: no such context, or nothing under a path that is live, or for a purge, kept or recorded; then
+            nothing is deleted.
     """
     with ports.ledger.read() as session:
         context = publish.require_context(session, slug)
-        found = {row.path: row for text in given for row in _meant(session, slug, context.live_version, text)}
+        found = [list(_meant(session, slug, context.live_version, text)) for text in given]
+        old = [list(_ever(session, slug, text)) if purge else [] for text in given]
+    for text, live, earlier in zip(given, found, old, strict=True):
+        if not (live or earlier):
+            raise RejectedInput(
+                "no_source",
+                f"{slug} shows no source {text}, and none below it",
+                remedy=f"give paths as `lamina sources {slug}` shows them, or folders of such",
+            )
+    hashes = {row.path: row.seen_hash for rows in found for row in rows}
+    doomed = tuple(sorted({*hashes, *(path for paths in old for path in paths)}))
     with ports.ledger.transaction("sources.bury", slug) as session:
-        session.sources.bury(slug, {path: row.seen_hash for path, row in found.items()}, ports.clock.now())
-    return tuple(sorted(found))
+        session.sources.bury(slug, hashes, ports.clock.now())
+        if purge:
+            session.purges.ask(slug, doomed, ports.clock.now())
+    return doomed
 
 
 def unearth(ports: Ports, slug: ContextSlug, given: Sequence[str]) -> tuple[SourcePath, ...]:
@@ -67,27 +81,37 @@ def request(slug: ContextSlug) -> CurateRequest:
     return CurateRequest(slug, allow_empty=True, buried_only=True, trigger="delete")
 
 
+def purge_rest(ports: Ports, slug: ContextSlug) -> None:
+    """Carry out what of a purge no run has carried out: one that found nothing to delete clears nothing away.
+
+    Raises:
+        Conflict: code `run_active`: a run is at work, which will do it.
+    """
+    if purging.standing(ports, slug).pending:
+        collecting.collect(ports, slug)
+
+
 def _meant(session: Session, slug: ContextSlug, version: int, text: str) -> Iterator[SourceRow]:
     exact = session.sources.at_for(slug, version, [SourcePath(text)])
     if exact:
         yield from exact
         return
-    after, found = "", False
+    after = ""
     while True:
         page = session.sources.page(slug, version, after, PAGE_ROWS)
-        for row in page:
-            if _under(row.path, text):
-                found = True
-                yield row
+        yield from (row for row in page if _under(row.path, text))
         if len(page) < PAGE_ROWS:
-            break
+            return
         after = page[-1].path
-    if not found:
-        raise RejectedInput(
-            "no_source",
-            f"{slug} shows no source {text}, and none below it",
-            remedy=f"give paths as `lamina sources {slug}` shows them, or folders of such",
-        )
+
+
+def _ever(session: Session, slug: ContextSlug, text: str) -> Iterator[SourcePath]:
+    """Paths that are meant, of every version kept or recorded, and deleted ones."""
+    after = ""
+    while page := session.sources.ever(slug, after, PAGE_ROWS):
+        yield from (path for path in page if _under(path, text))
+        after = page[-1]
+    yield from (path for path in _tombstones(session, slug) if _under(path, text))
 
 
 def _tombstones(session: Session, slug: ContextSlug) -> Iterator[SourcePath]:

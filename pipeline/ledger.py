@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pipeline.ledger_knowledge import Knowledge
-from pipeline.ledger_operating import Dump, Publications, Quarantine
+from pipeline.ledger_operating import Dump, Publications, Purges, Quarantine
 from pipeline.ledger_units import Lanes, Units
 from pipeline.rows import (
     ContextRow,
@@ -135,6 +135,10 @@ class Sources(Protocol):
 
     def named(self, slug: ContextSlug, hashes: Sequence[str]) -> frozenset[str]:
         """Those of `hashes` that are the last good revision of any source of any version kept or recorded."""
+        ...
+
+    def ever(self, slug: ContextSlug, after: str, limit: int) -> tuple[SourcePath, ...]:
+        """Paths past `after` that any version kept or recorded has a state of, in order."""
         ...
 
     def stats(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, StatRow], ...]: ...
@@ -330,6 +334,8 @@ class Session(Protocol):
     def publications(self) -> Publications: ...
     @property
     def quarantine(self) -> Quarantine: ...
+    @property
+    def purges(self) -> Purges: ...
     @property
     def dump(self) -> Dump: ...
 

@@ -1,4 +1,4 @@
-"""Protocols of the ledger about operating: published copies, and quarantine. See `pipeline.ledger` for their errors."""
+"""Protocols of the ledger about operating: published copies, quarantine, purges. See `pipeline.ledger` for their errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from pipeline.rows import PublicationRow, QuarantineRow
-from pipeline.types import ContextSlug
+from pipeline.types import ContextSlug, RunId, SourcePath
 
 
 class Publications(Protocol):
@@ -73,3 +73,36 @@ class Quarantine(Protocol):
         ...
 
     def release(self, slug: ContextSlug, ids: Sequence[str]) -> None: ...
+
+
+class Purges(Protocol):
+    """Sources of which nothing may be left. What comes under their paths later is another matter."""
+
+    def ask(self, slug: ContextSlug, paths: Sequence[SourcePath], at: float) -> None:
+        """Doom every revision of these that there is by now."""
+        ...
+
+    def wanted(self, slug: ContextSlug, after: str, limit: int) -> tuple[SourcePath, ...]: ...
+    def holding(self, slug: ContextSlug) -> frozenset[int]:
+        """Versions that show doomed revisions which are out of the newest one, and versions marked."""
+        ...
+
+    def mark(self, slug: ContextSlug, numbers: frozenset[int]) -> None:
+        """Note that these versions are no longer whole, for ever."""
+        ...
+
+    def clean(self, slug: ContextSlug, paths: Sequence[SourcePath]) -> None:
+        """Erase what runs noted in words about these sources, and the names that runs past their flip had planned with."""
+        ...
+
+    def reword(self, run: RunId, output: str, notes: str) -> None:
+        """Put these in place of what the run told."""
+        ...
+
+    def done(self, slug: ContextSlug) -> int:
+        """Sources under purge of which no doomed revision is listed any more."""
+        ...
+
+    def finish(self, slug: ContextSlug) -> None:
+        """Forget the purges of those."""
+        ...

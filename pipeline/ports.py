@@ -234,8 +234,8 @@ class VectorIndex(Protocol):
         """Erase a whole namespace."""
         ...
 
-    def shrink(self) -> int:
-        """Give back room on disk that nothing uses; how many bytes. It may take as long as writing all of it anew."""
+    def shrink(self, *, erase: bool = False) -> int:
+        """Give back room on disk, how many bytes; `erase`: also what deleted records left. As slow as writing it anew."""
         ...
 
     def close(self) -> None:

@@ -127,9 +127,13 @@ def end_unchanged(session: Session, run: RunRow, now: float, output: str) -> Non
 
 
 def kept_versions(session: Session, slug: ContextSlug, keep: int, now: float) -> frozenset[int]:
-    """The live version, the `keep` most recently live ones by pointer moves, every pinned one, and what is published."""
+    """The live version, the `keep` most recently live ones by pointer moves, every pinned one, and what is published.
+
+    Of recent ones that hold purged sources, none.
+    """
     live = require_context(session, slug).live_version
-    recent = dict.fromkeys(move.version for move in session.contexts.moves(slug))
+    purged = session.purges.holding(slug)
+    recent = dict.fromkeys(move.version for move in session.contexts.moves(slug) if move.version not in purged)
     pinned = {pin.version for pin in session.versions.pins(slug) if now < pin.until}
     return frozenset({live, *islice(recent, keep), *pinned, *session.publications.versions(slug)})
 
@@ -148,6 +152,7 @@ def reclaim(ports: Ports, slug: ContextSlug, hold: Callable[[Session], None]) ->
         for pin in session.versions.pins(slug):
             if pin.until <= now:
                 session.versions.unpin(slug, pin.id)
+        session.purges.mark(slug, session.purges.holding(slug))
         session.versions.mark_unreadable(slug, kept_versions(session, slug, ports.limits.keep_versions, now))
         first = recording.first_recorded(session, slug, ports.limits.keep_runs)
         delisted = session.records.reclaim(slug, first, now)
@@ -213,7 +218,8 @@ def move_to(session: Session, slug: ContextSlug, version: int | None, run: RunRo
         RejectedInput: no such version, not readable any more, or live already.
     """
     context = require_context(session, slug)
-    readable = [v.number for v in session.versions.list(slug) if v.readable]
+    purged = session.purges.holding(slug)
+    readable = [v.number for v in session.versions.list(slug) if v.readable and v.number not in purged]
     if version is None:
         earlier = [
             m.version

@@ -141,6 +141,7 @@ def _past(ports: Ports, ask: Ask) -> _Past:
     with ports.ledger.read() as session:
         run = publish.require_run(session, ask.run)
         version = session.versions.get(run.context, run.number) if run.number else None
+        purged = run.number in session.purges.holding(run.context)
         first = recording.first_recorded(session, run.context, ports.limits.keep_runs)
     if version is None or version.run != run.id or not version.live_at:
         live = f", and changed nothing over version {run.base_version}" if run.state == "noop" else ""
@@ -148,6 +149,12 @@ def _past(ports: Ports, ask: Ask) -> _Past:
             "nothing_to_replay",
             f"run {run.id} of {run.context} ({run.kind}, {run.state}) made no version live{live}",
             remedy=f"replay a run that did: lamina runs {run.context}",
+        )
+    if purged:
+        raise Conflict(
+            "not_recorded",
+            f"version {run.number} of {run.context} held sources that were purged since, and is recorded no more",
+            remedy=f"replay a later run: lamina runs {run.context}",
         )
     if run.number < first:
         raise Conflict(

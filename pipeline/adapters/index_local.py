@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.adapters.index_local_build import build, due, graph_rows, only_builder, tidy
+from pipeline.adapters.index_local_build import build, close_holes, due, graph_rows, only_builder, tidy
 from pipeline.adapters.index_local_graph import Damaged, GraphRow, GraphSettings, OpenGraph
 from pipeline.adapters.index_local_search import find
 from pipeline.adapters.index_local_segments import ROWS_MAX, Int64Array, Segment, pack, take
@@ -272,9 +272,11 @@ class LocalIndex:
             self._graphs.pop(file, None)
             (self._graph_folder / file).unlink(missing_ok=True)
 
-    def shrink(self) -> int:
+    def shrink(self, *, erase: bool = False) -> int:
         """See the port. Readers go on meanwhile; writers wait."""
         before = self._path.stat().st_size
+        if erase:
+            close_holes(self._transaction, self._graph_folder)
         self.close()
         try:
             with closing(sqlite3.connect(self._path, timeout=self._busy_timeout_ms / 1000, isolation_level=None)) as db:

@@ -183,6 +183,24 @@ def _compacted(transaction: Transactions, wanted: Due, stop: Callable[[], bool])
     return tuple(kept)
 
 
+def close_holes(transaction: Transactions, folder: Path) -> None:
+    """Write every segment anew that erased records have left holes in; graphs over such go, and are built again."""
+    with transaction(write=False) as db:
+        holed = db.execute(
+            "SELECT s.number, s.graph, s.space, p.dim FROM segment s JOIN space p ON p.number = s.space WHERE s.live < s.rows"
+        ).fetchall()
+    for number, graph, space, dim in holed:
+        with transaction(write=True) as db:
+            if graph:
+                db.execute("UPDATE segment SET graph = 0 WHERE graph = ?", (graph,))
+                db.execute("DELETE FROM graph WHERE number = ?", (graph,))
+            if db.execute("SELECT 1 FROM segment WHERE number = ?", (number,)).fetchone():
+                rewrite(db, (space, dim), [number])
+    with only_builder(folder) as chosen, transaction(write=False) as db:
+        if chosen:
+            tidy(db, folder)
+
+
 def _vectors(
     transaction: Transactions, segments: Sequence[Segment], dim: int
 ) -> Iterator[tuple[Int64Array, Float32Array]]:

@@ -151,7 +151,7 @@ class MemoryIndex:
         with self._lock:
             self._spaces.pop(namespace, None)
 
-    def shrink(self) -> int:
+    def shrink(self, *, erase: bool = False) -> int:  # noqa: ARG002  # nothing is left to erase
         """See the port: there is no disk."""
         return 0
 

@@ -202,7 +202,7 @@ class PineconeIndex:
                 await_ids(opened, namespace, _storable(ids), self._settings.fresh_deadline_s)
         self._await(opened, namespace)
 
-    def shrink(self) -> int:
+    def shrink(self, *, erase: bool = False) -> int:  # noqa: ARG002  # nothing is left to erase
         """See the port: room is the service's."""
         return 0
 

@@ -166,6 +166,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             spared BIGINT NOT NULL, PRIMARY KEY (context, id))""",
     ),
     ("CREATE INDEX source_hash ON source (context, hash)",),
+    (
+        "ALTER TABLE version ADD COLUMN purged BIGINT NOT NULL DEFAULT 0",
+        """CREATE TABLE purge (
+            context TEXT NOT NULL, path TEXT NOT NULL, upto BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (context, path))""",
+    ),
 )
 
 CONTEXT_TABLES = (
@@ -189,6 +195,7 @@ CONTEXT_TABLES = (
     "publication",
     "source_tombstone",
     "quarantine",
+    "purge",
 )
 """Tables with a `context` column that `Contexts.delete` empties; runs, units and work go by run."""
 

@@ -16,7 +16,7 @@ KEYS: Final = {
     "file": ("path", "added"), "version": ("number",), "move": ("epoch",), "term_count": ("generation", "term", "version"),
     "tombstone": ("id",), "statement": ("id", "added"), "name_key": ("type", "key", "name"), "subject": ("id", "added"),
     "member": ("id", "added"), "artifact": ("id", "added"), "edge": ("id", "added"), "decision": ("id",),
-    "quarantine": ("id",), "run": ("id",), "unit": ("run", "stage", "batch"), "work": ("run", "path"),
+    "quarantine": ("id",), "purge": ("path",), "run": ("id",), "unit": ("run", "stage", "batch"), "work": ("run", "path"),
     "spend": ("run", "model", "tier"), "context": ("slug",),
 }  # fmt: skip
 """Tables that a backup holds, and by what their rows are read page by page. Left out: what belongs to a deployment (pins,

@@ -216,7 +216,11 @@ class SqlRecords:
             "AND v.readable = 1 AND v.number >= {0}.added AND v.number < {0}.removed)"
         )
         # What a version was made of outlives it, as a recording: an inventory row tells no reader anything.
-        return self._delist(slug, unseen, (), now, sources=f"{unseen} AND removed <= {int(recorded)}")
+        purged = (
+            "EXISTS (SELECT 1 FROM purge p WHERE p.context = {0}.context AND p.path = {0}.path AND {0}.added <= p.upto)"
+        )
+        which = f"{unseen} AND (removed <= {int(recorded)} OR {purged})"
+        return self._delist(slug, unseen, (), now, sources=which)
 
     def _delist(self, slug: ContextSlug, which: str, values: Sequence[object], now: float, *, sources: str = "") -> int:
         """Turn rows into tombstones and forget them. `{0}` in `which` stands for the table's name.

@@ -7,6 +7,7 @@ from pipeline.adapters.ledger_sql_dump import SqlDump
 from pipeline.adapters.ledger_sql_fleet import SqlLanes, SqlUnits
 from pipeline.adapters.ledger_sql_knowledge import SqlKnowledge
 from pipeline.adapters.ledger_sql_publications import SqlPublications
+from pipeline.adapters.ledger_sql_purges import SqlPurges
 from pipeline.adapters.ledger_sql_quarantine import SqlQuarantine
 from pipeline.adapters.ledger_sql_records import SqlRecords
 from pipeline.adapters.ledger_sql_runs import SqlContexts, SqlRuns, SqlWork
@@ -29,4 +30,5 @@ class SqlSession:
         self.knowledge = SqlKnowledge(db)
         self.publications = SqlPublications(db)
         self.quarantine = SqlQuarantine(db)
+        self.purges = SqlPurges(db)
         self.dump = SqlDump(db)

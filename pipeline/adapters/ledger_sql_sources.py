@@ -73,6 +73,13 @@ class SqlSources:
             found.update(row[0] for row in rows)
         return frozenset(found)
 
+    def ever(self, slug: ContextSlug, after: str, limit: int) -> tuple[SourcePath, ...]:
+        rows = self._db.all(
+            "SELECT DISTINCT path FROM source WHERE context = ? AND path > ? ORDER BY path LIMIT ?",
+            (slug, after, limit),
+        )
+        return tuple(SourcePath(row[0]) for row in rows)
+
     def stats(self, slug: ContextSlug, after: str, limit: int) -> tuple[tuple[SourcePath, StatRow], ...]:
         rows = self._db.all(
             "SELECT path, size, mtime_ns, change_ns, hash, checked_at FROM stat WHERE context = ? AND path > ? "

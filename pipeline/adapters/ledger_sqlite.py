@@ -91,6 +91,7 @@ class SqliteLedger:
             held = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
             held.execute("PRAGMA journal_mode = WAL")
             held.execute("PRAGMA synchronous = FULL")
+            held.execute("PRAGMA secure_delete = ON")  # what is purged stands in no free page either
             with self._lock:
                 self._all.append(held)
             self._local.connection = held

@@ -129,8 +129,8 @@ def curate(
     return carry_out(call, request)
 
 
-def carry_out(call: Invocation, request: CurateRequest) -> int:
-    """Do the run here, show its progress, and tell how it ended."""
+def carry_out(call: Invocation, request: CurateRequest, then: Callable[[], Mapping[str, object]] = dict) -> int:
+    """Do the run here, show its progress, and tell how it ended; `then` follows it, and is told with it under --json."""
     from pipeline.loop import Meter, curate_and_follow  # noqa: PLC0415  # as above
 
     slug = request.context
@@ -141,7 +141,7 @@ def carry_out(call: Invocation, request: CurateRequest) -> int:
     except KeyboardInterrupt:
         call.console.note(f"interrupted: what is live in {slug} is untouched. The same command goes on with this run")
         return INTERRUPTED
-    status = tell_end(call.console, call.ports, run)
+    status = tell_end(call.console, call.ports, run, then())
     _optimize(call, slug)
     follow(call, slug)
     return status

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pipeline.console import Console, counted, duration
@@ -21,15 +23,15 @@ NAMED_MAX = 20
 """Sources of one kind that the summary names; `lamina show` names all."""
 
 
-def tell_end(console: Console, ports: Ports, run: RunRow) -> int:
-    """Print how a run ended; its exit status."""
+def tell_end(console: Console, ports: Ports, run: RunRow, more: Mapping[str, object] = MappingProxyType({})) -> int:
+    """Print how a run ended, and with --json what more there is to say; its exit status."""
     if run.state == "failed":
         raise Unavailable("run_failed", run.error or f"run {run.id} failed", remedy=f"see: lamina show {run.id}")
     if run.state not in ("completed", "noop"):
         raise Conflict("run_ended", f"run {run.id} was {run.state}: {run.error}", remedy="run the same command again")
     output = json.loads(run.output)
     if console.as_json:
-        console.document(output)
+        console.document({**output, **more})
     else:
         _summary(console, ports, run, output)
     return PARTIAL if output["status"] == "partial" else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pipeline import contract, publish, recording
+from pipeline import contract, publish, purging, recording
 from pipeline.fingerprint import canonical_json
 from pipeline.ledger import Session
 from pipeline.stages.job import Job, Outcome
@@ -25,6 +25,7 @@ def reclaim(job: Job) -> Outcome:
     publish.refresh_view(job.ports, job.slug)
     publish.reclaim(job.ports, job.slug, hold=job.hold)
     erased = publish.sweep(job.ports, job.slug)
+    purging.carry_out(job.ports, job.slug)
     if job.ports.limits.retain_sources:
         recording.clear_retained(job.ports, job.slug)
     restamped = 0 if job.ports.index(job.slug).creates_only else publish.restamp(job.ports, job.slug)

@@ -13,7 +13,19 @@ import pytest
 from pipeline.adapters.ledger_postgres import PostgresLedger
 from pipeline.adapters.ledger_sqlite import SqliteLedger
 from pipeline.errors import Conflict, Corruption
-from pipeline.rows import BLOBS, ContextRow, FileRow, PinRow, RecordRow, RunRow, SourceRow, StatRow, VersionRow, WorkRow
+from pipeline.rows import (
+    BLOBS,
+    ContextRow,
+    FileRow,
+    PinRow,
+    QuarantineRow,
+    RecordRow,
+    RunRow,
+    SourceRow,
+    StatRow,
+    VersionRow,
+    WorkRow,
+)
 from pipeline.types import OPEN, ContextSlug, LogicalId, Namespace, RecordId, RunId, SourcePath
 
 A, B = ContextSlug("a"), ContextSlug("b")
@@ -534,6 +546,59 @@ class LedgerContract:
             assert [s.added for v in (1, 2) for s in session.sources.at_for(A, v, paths("p"))] == [2]
             assert session.records.tombstones(A, "", 9) == ((SPACE, "between#3"), (BLOBS, "gone"), (SPACE, "gone#1"))
             assert session.records.reclaim(A, 9, 8.0) == 0
+
+    def test_a_purge_dooms_what_was_there_when_it_was_asked_for(self, ledger):
+        with ledger.transaction("t", A) as session:
+            for number in (1, 2, 3):
+                session.versions.add(A, version_row(number, readable=number < 3))
+            session.sources.add(
+                A, [source_row("p", 1, 2), source_row("p", 2, 3), source_row("q", 1), source_row("r", 3)]
+            )
+            assert session.sources.ever(A, "", 9) == ("p", "q", "r")
+            assert session.sources.ever(A, "p", 1) == ("q",)
+            session.purges.ask(A, paths("p", "r"), 5.0)
+            session.purges.ask(A, paths("p"), 6.0)
+            assert session.purges.wanted(A, "", 9) == ("p", "r")
+            assert session.purges.wanted(A, "p", 9) == ("r",)
+            assert session.purges.holding(A) == {1, 2}, "r is still in the newest version"
+            session.versions.add(A, version_row(4))
+            session.sources.add(A, [source_row("p", 4, 5), source_row("p", 5)])
+            assert session.purges.holding(A) == {1, 2}, "what came later is another matter"
+            assert session.purges.done(A) == 0
+            session.versions.mark_unreadable(A, frozenset())
+            session.records.reclaim(A, 0, 7.0)
+            assert [r.added for v in (1, 2, 4) for r in session.sources.at_for(A, v, paths("p"))] == [4]
+            assert (session.purges.done(A), session.purges.holding(A)) == (1, frozenset())
+            session.purges.finish(A)
+            assert session.purges.wanted(A, "", 9) == ("r",)
+            session.purges.mark(A, frozenset({2, 3}))
+            assert session.purges.holding(A) == {2, 3}
+            assert session.purges.holding(B) == frozenset()
+
+    def test_a_purge_leaves_no_words_of_runs(self, ledger):
+        work = WorkRow(
+            SourcePath("p"), 1, "changed", 3, 4, status="failed", code="c", reason="secret", warnings='["s"]'
+        )
+        with ledger.transaction("t", A) as session:
+            session.runs.create(run_row())
+            session.runs.create(run_row("r2", slug=B))
+            for run in (RunId("r1"), RunId("r2")):
+                session.work.add(run, [work, replace(work, path=SourcePath("q"))])
+                session.records.plan_removals(run, "file", ["secret.md"])
+            entry = QuarantineRow("i", SourcePath("p"), "h", "f", "e", "c", "secret", 1.0, 0)
+            session.quarantine.put(A, [entry, replace(entry, id="j", path=SourcePath("q"))])
+            session.purges.clean(A, paths("p"))
+            session.runs.set_state(RunId("r1"), "flipped", 2.0)
+            session.purges.clean(A, paths("p"))
+            mine, others = session.work.batch(RunId("r1"), 1), session.work.batch(RunId("r2"), 1)
+            assert [(row.path, row.reason, row.warnings, row.code) for row in mine] == [
+                ("p", "", "", "c"), ("q", "secret", '["s"]', "c"),
+            ]  # fmt: skip
+            assert [row.reason for row in others] == ["secret", "secret"]
+            assert [row.id for row in session.quarantine.page(A, "", 9)] == ["j"]
+            session.purges.reword(RunId("r1"), "{}", '{"n":1}')
+            told = session.runs.get(RunId("r1"))
+            assert (told.output, told.notes) == ("{}", '{"n":1}')
 
     @pytest.mark.parametrize("kind", ["record", "source", "file"])
     def test_diverged(self, ledger, kind):
