@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from faults.deployment import EMBEDDER, LEDGER_URL, MANIFEST, SLUG, WHOLE, follow, open_ports
+from faults.deployment import EMBEDDER, LEDGER_URL, MANIFEST, PURGED, SLUG, WHOLE, follow, open_ports
 from faults.wrappers import InjectedError, Points, faulty
 
-from pipeline import curate
+from pipeline import curate, deleting, loop
 from pipeline.adapters import ledger_sqlite
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.drafts import DocumentFacts, draft_records
@@ -101,10 +101,19 @@ def case(given: dict[str, Any]) -> dict[str, object]:
     return {"outcome": run.state, "error": run.error, "trace": points.trace}
 
 
+def _purge(ports: Ports) -> RunRow:
+    """What `lamina delete-sources --purge` does."""
+    deleting.bury(ports, SLUG, [PURGED], purge=True)
+    run = loop.curate_and_follow(ports, deleting.request(SLUG), 1)
+    deleting.purge_rest(ports, SLUG)
+    return run
+
+
 FLOWS: dict[str, Callable[[Ports], RunRow]] = {
     "curate": follow,
     "force": lambda ports: follow(ports, WHOLE, force=True),
     "rollback": lambda ports: curate.rollback(ports, SLUG, None),
+    "purge": _purge,
 }
 
 

@@ -112,6 +112,10 @@ def first_sources(root: Path) -> None:
     (root / "moves.md").write_text("# Moves\n\n" + section("glacier"))
 
 
+PURGED = "birds.md"
+"""The source that a purge takes; no other one speaks of a wren."""
+
+
 def second_sources(root: Path) -> None:
     """One file changed, one deleted, one added, one renamed."""
     (root / "apples.md").write_text(

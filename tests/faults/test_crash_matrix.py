@@ -13,14 +13,19 @@ from __future__ import annotations
 
 import ast
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from faults.cases import Case, Template, same
+from faults.deployment import PURGED, SLUG
 
 import pipeline
+from pipeline import bootstrap, purging
+from pipeline.fsck import fsck
 
 ONCE = (
     "ledger.claim", "ledger.inventory.begin", "ledger.inventory.rows", "ledger.inventory", "ledger.verify", "ledger.flip",
@@ -98,6 +103,7 @@ LEFT_OUT_ON_POSTGRES = (
     "test_killed_at_any_later_hit",
     "test_killed_again_while_resuming",
     "test_with_parsers_in_their_sandbox",
+    "test_killed_while_purging",
 )
 """To a database an exception is a rollback, as a kill is; and later hits of one effect are like the first two."""
 
@@ -293,3 +299,33 @@ def test_killed_while_moving_the_pointer(template: Template, name: str, when: st
             assert case.reader_ask() == (template.new if moved else template.old)
             assert case.resume(keep=2) == ("noop" if moved else "completed")
         assert case.knowledge() == template.facts.knowledge != old
+
+
+PURGE = (
+    "ledger.sources.bury", "ledger.claim", "ledger.flip", "ledger.reclaim", "index.delete", "objects.delete_many",
+    "memo.forget", "ledger.purge.clean", "ledger.purge.reword", "index.shrink", "ledger.purge.finish", "ledger.sweep",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("name", PURGE)
+def test_killed_while_purging(template: Template, name: str, when: str) -> None:
+    """The same command again leaves nothing of the source in any file, and all of the others."""
+    with template.case() as case:
+        kept = {shown for shown in case.reader_ask() if shown[0] != PURGED and "artifacts" not in shown[0]}
+        assert holding(case, "wren")
+        assert case.run(flow="purge", name=name, when=when, action="kill").ended() == "signal 9"
+        assert case.resume(flow="purge") in ("completed", "noop")
+        assert purging.standing(case.ports, SLUG).pending == 0
+        assert kept <= case.reader_ask()
+        assert fsck(case.ports, SLUG, repair=False).found == {}
+        assert holding(case, "wren") == []
+
+
+def holding(case: Case, word: str) -> list[str]:
+    """Files of the home that hold the word, once every process has let go of them; and origins in the memo."""
+    bootstrap.close(case.ports)
+    files = [path for path in case.home.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+    with closing(sqlite3.connect(case.home / "memo.sqlite")) as memo:
+        origins = memo.execute("SELECT name FROM origin WHERE name = ?", (f"{SLUG}/{PURGED}",)).fetchall()
+    return sorted([*(path.name for path in files), *(name for (name,) in origins)])

@@ -108,6 +108,10 @@ class FaultIndex:
         with self._points.around("index.delete"):
             self._inner.delete(namespace, ids)
 
+    def shrink(self, *, erase: bool = False) -> int:
+        with self._points.around("index.shrink"):
+            return self._inner.shrink(erase=erase)
+
     def drop(self, namespace: Namespace) -> None:
         with self._points.around("index.drop"):
             self._inner.drop(namespace)

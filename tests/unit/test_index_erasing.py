@@ -19,7 +19,9 @@ def vectors(count):
 
 @pytest.fixture
 def filled(tmp_path):
-    index = LocalIndex(tmp_path / "index.sqlite", segment_rows=128, graphs=GraphSettings(min_records=400, ef_search=96, threads=1))
+    index = LocalIndex(
+        tmp_path / "index.sqlite", segment_rows=128, graphs=GraphSettings(min_records=400, ef_search=96, threads=1)
+    )
     nothing = SparseVectors(np.zeros(COUNT + 1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.float32))
     ids = tuple(RecordId(f"r{i:06}") for i in range(COUNT))
     index.upsert(RecordBatch(SPACE, 1, ids, vectors(COUNT), nothing, tuple({"text": f"t{i}"} for i in range(COUNT))))
