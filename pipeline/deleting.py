@@ -81,6 +81,15 @@ def request(slug: ContextSlug) -> CurateRequest:
     return CurateRequest(slug, allow_empty=True, buried_only=True, trigger="delete")
 
 
+def any_live(ports: Ports, slug: ContextSlug, paths: Sequence[SourcePath]) -> bool:
+    """Whether a run has anything to remove: old sources are purged without one."""
+    with ports.ledger.read() as session:
+        live = publish.require_context(session, slug).live_version
+        return any(
+            session.sources.at_for(slug, live, paths[at : at + PAGE_ROWS]) for at in range(0, len(paths), PAGE_ROWS)
+        )
+
+
 def purge_rest(ports: Ports, slug: ContextSlug) -> None:
     """Carry out what of a purge no run has carried out: one that found nothing to delete clears nothing away.
 

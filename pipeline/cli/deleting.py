@@ -61,7 +61,7 @@ def delete_sources(
         return 0
     buried = deleting.bury(call.ports, slug, given, purge=purge)
     _unstage(call, slug, buried)
-    if not by_fleet:
+    if not by_fleet or not deleting.any_live(call.ports, slug, buried):
         return _here(call, slug, buried, purge=purge)
     dispatch = hosted.dispatch(call.settings)
     try:
