@@ -88,7 +88,7 @@ def pin(ports: Ports, slug: ContextSlug, *, version: int | None, seconds: float)
 
     Raises:
         RejectedInput: nothing curated yet, or a time out of bounds.
-        Conflict: code `version_gone`.
+        Conflict: code `version_gone`, also of a version under a purge.
     """
     if not 0 < seconds <= PIN_SECONDS_MAX:
         raise RejectedInput(
@@ -101,6 +101,12 @@ def pin(ports: Ports, slug: ContextSlug, *, version: int | None, seconds: float)
         if not number and version is None:
             raise RejectedInput("not_curated", f"{slug} has not been curated yet", remedy=f"run: lamina curate {slug}")
         publish.require_readable(session, slug, number)
+        if number in session.purges.holding(slug):
+            raise Conflict(
+                "version_gone",
+                f"version {number} of {slug} holds purged sources, and is readable until the pins that it has end",
+                remedy=f"pin another version: lamina versions {slug}",
+            )
         held = len(session.versions.pins(slug))
         row = PinRow(fingerprint("pin", slug, number, str(now), ports.owner, held)[:12], number, now + seconds, now)
         session.versions.pin(slug, row)

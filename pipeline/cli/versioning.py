@@ -21,6 +21,7 @@ def versions(context: typer.Context, name: ContextName, *, as_json: AsJson = Fal
     with call.ports.ledger.read() as session:
         held = publish.require_context(session, slug)
         listed = session.versions.list(slug)
+        purged = session.purges.holding(slug)
         pins = [pin for pin in session.versions.pins(slug) if pin.until > now]
     rows: Rows = []
     for version in listed:
@@ -31,6 +32,7 @@ def versions(context: typer.Context, name: ContextName, *, as_json: AsJson = Fal
                 "state": version.state,
                 "live": version.number == held.live_version,
                 "readable": version.readable,
+                "purged": version.number in purged,
                 "pinned_until": contract.timestamp(until) if until else None,
                 "pins": [pin.id for pin in pins if pin.version == version.number],
                 "records": version.records,
@@ -47,7 +49,7 @@ def versions(context: typer.Context, name: ContextName, *, as_json: AsJson = Fal
             ("version", "state", "live", "readable", "pinned", "records", "when", "run"),
             [
                 (
-                    row["version"], row["state"], "yes" if row["live"] else "", "yes" if row["readable"] else "",
+                    row["version"], "purged" if row["purged"] else row["state"], "yes" if row["live"] else "", "yes" if row["readable"] else "",
                     ", ".join(row["pins"]), row["records"], when[row["version"]], row["run"],
                 )
                 for row in rows

@@ -58,6 +58,8 @@ def test_no_file_holds_it_any_more(lamina: Any, home: Path) -> None:
     assert lamina("fsck", "zoo").status == 0
     assert lamina("curate", "zoo", "--json").document["delta"] == "empty", "the file stays out"
     assert lamina("query", "zoo", "when are the otters fed?", "--json").document["hits"]
+    purged = {row["version"] for row in lamina.json("versions", "zoo")["versions"] if row["purged"]}
+    assert purged == {2, 3}
     assert lamina("rollback", "zoo", "--to", "3", "--json").refusal["code"] == "not_readable"
 
 

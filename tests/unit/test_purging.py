@@ -123,6 +123,8 @@ def test_a_pinned_version_waits_for_its_pin(world: World) -> None:
     assert any("secret otter" in text for text in world.texts(2)), "the pin's owner goes on reading"
     with pytest.raises(RejectedInput, match="version 2 of ctx can't be read"):
         curate.rollback(world.ports, SLUG, 2)
+    with pytest.raises(Conflict, match="until the pins that it has end"):
+        contexts.pin(world.ports, SLUG, version=2, seconds=1000.0)
     world.clock.advance(200)
     collecting.collect(world.ports, SLUG)
     assert purging.standing(world.ports, SLUG) == purging.Standing(unavailable=(2, 3), pinned=(), pending=0)
