@@ -19,6 +19,8 @@ demo: $(STAMP)
 	$(BIN)/lamina curate docs/demo/corpus --context demo
 	$(BIN)/lamina query demo "What do I do when the generator overheats?" -k 3
 
+# More processes than processors: many tests wait for a lease, a broker or a deadline.
+test: export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 
