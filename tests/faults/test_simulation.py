@@ -1,6 +1,6 @@
 """Seeded histories of a whole fleet on a virtual clock; and proof that they would notice if the engine were wrong.
 
-`LAMINA_SIMULATION_SEEDS=0:1000` runs more of them. A failing one is named, and always fails the same way.
+`SIMULATION_SEEDS=0:1000` runs more of them. A failing one is named, and always fails the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipeline.adapters.ledger_sql_records import SqlRecords
 from pipeline.adapters.ledger_sql_runs import SqlRuns
 
 GROUPS = 10
-FIRST, LAST = map(int, os.environ.get("LAMINA_SIMULATION_SEEDS", "0:200").split(":"))
+FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0:200").split(":"))
 MUTANT_SEEDS = 40
 
 
