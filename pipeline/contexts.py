@@ -149,7 +149,7 @@ def forget(ports: Ports, slug: ContextSlug) -> None:
 
 def _require_idle(ports: Ports, session: Session, slug: ContextSlug) -> None:
     run = session.runs.active(slug)
-    if run is not None and run.lease_until > ports.clock.now():
+    if run is not None and run.held(ports.clock.now(), ports.limits.far_s):
         raise Conflict(
             "run_active", f"run {run.id} of {slug} is at work", remedy=f"stop it first: lamina cancel {run.id}"
         )

@@ -30,7 +30,6 @@ FLEET = "fleet"
 HEARTBEATS_PER_LEASE = 3
 PATIENCE = 2
 """Periods of `reconcile` that a message may take before it is sent again; doubled for every time in a row."""
-PATIENCE_MAX_S = 600.0
 LANES_MAX = 4096
 """Of one run: each is a row of the ledger that every pass looks at."""
 SMALL_BATCHES = 1
@@ -60,7 +59,7 @@ def submit(ports: Ports, request: CurateRequest, dispatch: Dispatch) -> Submitte
     """
     with ports.ledger.read() as session:
         held = session.runs.active(request.context)
-    ours = held is not None and held.owner == FLEET and held.lease_until > ports.clock.now()
+    ours = held is not None and held.owner == FLEET and held.held(ports.clock.now(), ports.limits.far_s)
     if held is not None and ours and starting.does_the_same(ports, held, request):
         _allow(ports, held, request)
         reconcile_run(ports, held, dispatch)
@@ -298,6 +297,7 @@ def reconcile_run(ports: Ports, run: RunRow, dispatch: Dispatch) -> int:
         if _stalled(ports, session, run, now):
             return 0
         session.lanes.create(run.id, min(ports.limits.lanes, LANES_MAX))
+        starting.recall(ports, session, run.id, now)
         again = [token for lane in session.lanes.list(run.id) if (token := _overdue(ports, session, run, lane))]
         tokens = (*again, *_assign(ports, session, run.id))
     return _send(dispatch, tokens)
@@ -306,12 +306,12 @@ def reconcile_run(ports: Ports, run: RunRow, dispatch: Dispatch) -> int:
 def _overdue(ports: Ports, session: Session, run: RunRow, lane: LaneRow) -> Token | None:
     """A message that wasn't answered is sent again; a worker that fell silent loses its lane."""
     now = ports.clock.now()
-    if lane.state == "idle" or lane.until > now:
+    if lane.state == "idle" or now < lane.until <= now + ports.limits.far_s:
         return None
     if lane.state == "held":
         session.lanes.rest(run.id, lane.lane)
         return None
-    patience = min(PATIENCE_MAX_S, PATIENCE * ports.limits.reconcile_s * 2.0 ** (lane.silent + 1))
+    patience = min(ports.limits.far_s, PATIENCE * ports.limits.reconcile_s * 2.0 ** (lane.silent + 1))
     session.lanes.resend(run.id, lane.lane, until=now + patience)
     reserved = session.work.highest_batch(run.id) <= SMALL_BATCHES
     return Token(lane.stage, run.id, lane.lane, lane.seq, reserved)
@@ -319,6 +319,11 @@ def _overdue(ports: Ports, session: Session, run: RunRow, lane: LaneRow) -> Toke
 
 def _stalled(ports: Ports, session: Session, run: RunRow, now: float) -> bool:
     """Give up a run of which no unit has ended for too long, with the reason that stands there last."""
+    if now - run.active_at > ports.limits.stall_s:
+        # Nobody was there to work, or the clock was set ahead: the wait begins now.
+        session.units.release_all(run.id, None)
+        session.units.wake(run.id, now)
+        return False
     last = max(session.units.moved_at(run.id, now), run.started_at)
     if run.state != "running" or now - last < ports.limits.stall_s:
         return False

@@ -49,6 +49,10 @@ class Units(Protocol):
         """Put waiting units of other batches, batch to size, in the claimed one's place."""
         ...
 
+    def recall(self, run: RunId, after: float, before: float) -> None:
+        """Let units be claimed at once whose lease or rest ends after a moment and before another one."""
+        ...
+
     def wake(self, run: RunId, now: float) -> None:
         """Let every waiting unit be claimed at once, as if never begun."""
         ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FAR_S = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -49,3 +51,11 @@ class Limits:
     """Times that a call to a language model that failed for a while is made again at once."""
     embed_texts: int = 512
     """Texts in one call to an embedder at most; each call's vectors are stored before the next."""
+
+    @property
+    def far_s(self) -> float:
+        """Seconds ahead within which every lease, rest and deadline lies that workers note.
+
+        One that lies further ahead was noted by a clock that has been set back since, and holds nobody off.
+        """
+        return max(FAR_S, 4 * self.reconcile_s, 2 * self.lease_s)

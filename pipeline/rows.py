@@ -68,6 +68,10 @@ class RunRow:
     notes: str = ""
     """Canonical JSON of what the inventory saw: sources found, stale, standing failures, skipped."""
 
+    def held(self, now: float, far_s: float) -> bool:
+        """Whether its owner's lease holds others off; see `Limits.far_s`."""
+        return now < self.lease_until <= now + far_s
+
 
 @dataclass(frozen=True, slots=True)
 class WorkRow:

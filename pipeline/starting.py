@@ -14,6 +14,7 @@ from pipeline.ledger import Session
 from pipeline.ports import Ports
 from pipeline.recipe import Recipe, recipe_from_json
 from pipeline.request import CurateRequest, input_of, request_of, resolve, same_input
+from pipeline.retry import PARKED_S
 from pipeline.rows import ContextRow, RunRow
 from pipeline.types import ContextSlug, RunId
 
@@ -92,6 +93,11 @@ def _same(held: RunRow, request: CurateRequest, manifest: Manifest, recipe: Reci
     return same and same_input(held.input, input_of(request))
 
 
+def recall(ports: Ports, session: Session, run: RunId, now: float) -> None:
+    """Free the units of a run whose times were noted by a clock that has been set back since."""
+    session.units.recall(run, now + ports.limits.far_s, now + PARKED_S / 2)  # parked ones wait for a person
+
+
 def _require_root(ports: Ports, context: ContextRow) -> None:
     if not ports.sources(context).exists():
         raise RejectedInput(
@@ -108,7 +114,7 @@ def _take_over(
     if held is None:
         return None
     now = ports.clock.now()
-    if held.lease_until > now and held.owner != ports.owner and not ports.is_gone(held.owner):
+    if held.held(now, ports.limits.far_s) and held.owner != ports.owner and not ports.is_gone(held.owner):
         raise Conflict(
             "run_active",
             f"run {held.id} of {request.context} is at work ({held.owner}, last heard of {now - held.active_at:.0f} s ago)",
@@ -124,6 +130,7 @@ def _take_over(
         session.runs.set_input(held.id, input_of(replace(request, resumed=True)))
     # The new fence has voided every claim that was made under an older one.
     session.units.release_all(held.id, None)
+    recall(ports, session, held.id, now)
     session.contexts.count_redispatch(request.context)
     return Started(held.context, held.id, fence, resumed=True)
 

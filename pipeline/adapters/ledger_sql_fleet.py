@@ -132,6 +132,13 @@ class SqlUnits:
         )
         self.create(claim.run, claim.stage, sizes)
 
+    def recall(self, run: RunId, after: float, before: float) -> None:
+        self._db.run(
+            "UPDATE unit SET state = 'waiting', not_before = 0 WHERE run = ? AND state <> 'done' "
+            "AND ((state = 'leased' AND lease_until > ?) OR (state = 'waiting' AND not_before > ? AND not_before < ?))",
+            (run, after, after, before),
+        )
+
     def wake(self, run: RunId, now: float) -> None:
         self._db.run(
             "UPDATE unit SET attempts = 0, failures = 0, not_before = ? WHERE run = ? AND state = 'waiting'", (now, run)

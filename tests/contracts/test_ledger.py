@@ -317,6 +317,22 @@ class LedgerContract:
         with pytest.raises(Conflict), ledger.transaction("x", A) as session:
             session.units.finish(second, 12.0)  # done is done
 
+    def test_units_are_recalled_whose_times_lie_too_far_ahead(self, ledger, claimed):
+        run = RunId("r1")
+        near, far, rests = (self.claim(ledger, claimed, until=until) for until in (60.0, 9000.0, 60.0))
+        with ledger.transaction("x", A) as session:
+            session.units.release(rests, not_before=9000.0)
+            session.units.recall(run, 600.0, 8000.0)
+            assert not session.units.renew(far, 70.0)
+            assert session.units.renew(near, 70.0)
+        again = self.claim(ledger, claimed)
+        assert (again.stage, again.batch) == (far.stage, far.batch)
+        assert self.claim(ledger, claimed) is None, "what rests past the second moment goes on resting"
+        with ledger.transaction("x", A) as session:
+            session.units.recall(run, 600.0, 10_000.0)
+        last = self.claim(ledger, claimed)
+        assert (last.stage, last.batch) == (rests.stage, rests.batch)
+
     def test_a_released_unit_waits_again(self, ledger, claimed):
         first = self.claim(ledger, claimed)
         with ledger.transaction("x", A) as session:

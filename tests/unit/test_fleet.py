@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from world import SECTIONS, SLUG, HashEmbedder, World, text_of
 
-from pipeline import curate, fleet, publish
+from pipeline import curate, fleet, publish, starting
 from pipeline.adapters.model_extractive import ExtractiveModel
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.limits import Limits
@@ -354,3 +354,41 @@ def test_spending_past_the_cap_parks_the_run_until_more_is_allowed(world: World)
     assert row is not None
     assert row.state == "completed"
     assert json.loads(row.input)["_options"]["max_spend"] == 2.0
+
+
+@pytest.mark.parametrize("hours", [-6, 6])
+def test_a_clock_that_jumps_keeps_nobody_waiting_for_long(world: World, hours: int) -> None:
+    """Amid a run whose units are held, rest and are on their way; then the workers that had them die."""
+    model = world.embedders["hash"]
+    assert isinstance(model, HashEmbedder)
+
+    def refuse(_text: str) -> None:
+        raise Unavailable("busy", "the model is busy", retry_after_ms=50_000)
+
+    broker, ports = Broker(), world.ports_for("w1")
+    submit(world, broker)
+    fleet.step(ports, broker.queue.popleft(), broker, cache=DraftCache())  # the inventory
+    _die_at_it(world, broker.queue.popleft())
+    model.fail = refuse
+    while broker.queue:
+        fleet.step(ports, broker.queue.popleft(), broker, cache=DraftCache())
+    model.fail = lambda _text: None
+    world.clock.advance(hours * 3600)
+    waited = 0.0
+    while state(world) == "running":
+        world.clock.advance(world.limits.reconcile_s)
+        waited += world.limits.reconcile_s
+        fleet.reconcile(world.ports_for("beat"), broker)
+        run_out(world, broker, "w2")
+        assert waited < 2 * world.limits.lease_s, "a clock that was set back holds the run up"
+    assert state(world) == "completed"
+    assert len(world.texts()) == 60
+
+
+def test_a_process_is_taken_over_from_though_its_clock_was_ahead(world: World) -> None:
+    """On another machine, so that nobody can look whether it lives."""
+    world.clock.advance(6 * 3600)
+    started = starting.start(world.ports_for("elsewhere"), world.request(SECTIONS))
+    world.clock.advance(-6 * 3600)
+    run = world.curate()
+    assert (run.id, run.state) == (started.run, "completed")
