@@ -133,6 +133,12 @@ def translate(error: sqlite3.Error, path: Path) -> PipelineError:
         return Unavailable(
             "disk_full", f"no space left for the ledger {path}", remedy="free some space, then run again"
         )
+    if "I/O error" in text:
+        return Unavailable(
+            "disk_error",
+            f"the disk did not take or give what belongs to the ledger {path}: {text}",
+            remedy="is it full, over its quota or failing? free some space, then run again",
+        )
     if "malformed" in text or "not a database" in text:
         return Corruption(
             "ledger_damaged", f"the ledger {path} is damaged: {text}", remedy="restore LAMINA_HOME from a backup"

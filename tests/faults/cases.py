@@ -343,6 +343,12 @@ def _counted(ports: Ports, made: Counter[str]) -> Ports:
     )
 
 
+def check(case: Case, template: Template) -> None:
+    """The end state, and that nothing is left to do."""
+    same(case.facts(), template.facts)
+    assert case.following() == ("noop", Counter())
+
+
 def same(found: Facts, want: Facts) -> None:
     """The two homes say the same; version numbers differ only where a run had to be abandoned."""
     assert found.records == want.records

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from faults.deployment import EMBEDDER, LEDGER_URL, MANIFEST, PURGED, SLUG, WHOLE, follow, open_ports
+from faults.deployment import EMBEDDER, LEDGER_URL, MANIFEST, PURGED, SLUG, WHOLE, SharedClock, follow, open_ports
 from faults.wrappers import InjectedError, Points, faulty
 
 from pipeline import curate, deleting, loop
@@ -80,6 +81,7 @@ def warm() -> None:
 def case(given: dict[str, Any]) -> dict[str, object]:
     """Curate once in a forked process, hit where the case says."""
     points = Points(given.get("name", ""), given.get("when", ""), given.get("nth", 1), given.get("action", ""))
+    points.act = _act(given)
     points.armed = not given.get("troubled")
     ledger_sqlite.BUSY_TIMEOUT_S = given.get("busy_s", ledger_sqlite.BUSY_TIMEOUT_S)
     if "idle_s" in given:
@@ -99,6 +101,21 @@ def case(given: dict[str, Any]) -> dict[str, object]:
     except BaseException:  # noqa: BLE001  # whatever it is, the test must see it
         return {"outcome": "broken", "error": traceback.format_exc(), "trace": points.trace}
     return {"outcome": run.state, "error": run.error, "trace": points.trace}
+
+
+def _act(given: dict[str, Any]) -> Callable[[], None] | None:
+    """What is done at the point, where that is more than a signal or an exception."""
+    if given.get("action") == "full":
+        return lambda: _let_files_grow(False)
+    if given.get("action") == "jump":
+        return lambda: SharedClock(Path(given["home"])).advance(given["by_s"])
+    return None
+
+
+def _let_files_grow(yes: bool) -> None:
+    """Whether the kernel takes what this process writes to files: each write fails, as on a disk without room."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard if yes else 0, hard))
 
 
 def _purge(ports: Ports) -> RunRow:
@@ -125,6 +142,7 @@ def fork(given: dict[str, Any]) -> dict[str, object]:
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)
         answer = case(given)
+        _let_files_grow(True)
         Path(given["answer"]).write_text(json.dumps(answer))
         os._exit(0)
     return {"pid": pid}

@@ -12,15 +12,13 @@ The parsers run inside the processes, which have no time to start a sandbox each
 from __future__ import annotations
 
 import ast
-import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from faults.cases import Case, Template, same
+from faults.cases import Case, Template, check, same
 from faults.deployment import PURGED, SLUG
 
 import pipeline
@@ -106,27 +104,6 @@ LEFT_OUT_ON_POSTGRES = (
     "test_killed_while_purging",
 )
 """To a database an exception is a rollback, as a kill is; and later hits of one effect are like the first two."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "template" in metafunc.fixturenames:
-        left_out = metafunc.function.__name__ in LEFT_OUT_ON_POSTGRES and not os.environ.get("LAMINA_CRASH_ALL")
-        metafunc.parametrize(
-            "template", ["sqlite"] if left_out else ["sqlite", "postgres"], indirect=True, scope="session"
-        )
-
-
-@pytest.fixture(scope="session")
-def template(request: pytest.FixtureRequest) -> Iterator[Template]:
-    template = Template(postgres=request.param == "postgres")
-    yield template
-    template.close()
-
-
-def check(case: Case, template: Template) -> None:
-    """The end state, and that nothing is left to do."""
-    same(case.facts(), template.facts)
-    assert case.following() == ("noop", Counter())
 
 
 def killed(template: Template, name: str, when: str, nth: int, **given: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +28,8 @@ class Points:
     """before or after; inside, for a process that falls asleep in a write block."""
     nth: int = 1
     action: str = ""
-    """kill, raise or stop."""
+    """kill, raise or stop; or whatever `act` does."""
+    act: Callable[[], None] | None = None
     armed: bool = True
     """Hits count only while it is set."""
     hit: bool = False
@@ -49,6 +50,9 @@ class Points:
         if not hit:
             return
         self.hit = True
+        if self.act is not None:
+            self.act()
+            return
         if self.action == "raise":
             raise InjectedError(f"{name}:{when}")
         # Sent to this very thread, so that not one more instruction of it runs.
