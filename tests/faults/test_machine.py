@@ -9,7 +9,7 @@ LEFT_OUT_ON_POSTGRES = ("test_a_full_disk",)
 ONLY_ON_POSTGRES = ("test_a_full_disk_that_is_not_the_ledgers",)
 
 FULL = ("ledger.inventory.rows", "index.upsert", "ledger.seal", "ledger.reclaim")
-"""A few: each is tried again for half a minute before the run stops."""
+"""A few: a unit that can't be handed back is waited for until its lease has run out, half a minute."""
 
 
 @pytest.mark.parametrize("name", FULL)
