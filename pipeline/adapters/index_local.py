@@ -396,6 +396,4 @@ def _translated(error: sqlite3.Error, path: Path) -> PipelineError:
         return Unavailable(
             "index_unavailable", message, remedy="Check that the disk has room and the folder can be written."
         )
-    return Corruption(
-        "index_corrupt", message, remedy="Restore the file, or delete it and run `lamina fsck CONTEXT --repair`."
-    )
+    return Corruption("index_corrupt", message, remedy="Restore it, or delete it and run: lamina fsck CONTEXT --repair")
