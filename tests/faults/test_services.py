@@ -27,7 +27,7 @@ class Hosted:
         self.sources, self.home = folder / "notes", folder / "home"
         self.settings = {
             "LAMINA_INDEX": "pinecone", "LAMINA_EMBEDDER": "pinecone", "LAMINA_PINECONE_API_KEY": service.key,
-            "LAMINA_PINECONE_CONTROL_URL": service.url, "LAMINA_PINECONE_DEADLINE_S": "3", "LAMINA_EMBED_TEXTS": "4",
+            "LAMINA_PINECONE_CONTROL_URL": service.url, "LAMINA_PINECONE_DEADLINE_S": "60", "LAMINA_EMBED_TEXTS": "4",
         }  # fmt: skip
         make_sources(self.sources, SOURCES)
 
@@ -70,7 +70,6 @@ def test_an_acknowledgement_that_gets_lost(service: PineconeEmulator, tmp_path: 
 def test_a_storm_of_refusals_for_the_pace(service: PineconeEmulator, tmp_path: Path) -> None:
     """Two requests in five are refused with 429 and a time to wait for; each is made again, none is dropped."""
     hosted = Hosted(service, tmp_path)
-    hosted.settings["LAMINA_PINECONE_DEADLINE_S"] = "60"
     service.faults.by_chance(0.4, Fault("status", 429, retry_after="0.2"), seed=5)
     hosted.curate()
     assert service.faults.injected > 5
@@ -85,7 +84,9 @@ def test_an_outage_of_the_service(service: PineconeEmulator, tmp_path: Path) -> 
     hosted.curate()
     make_sources(hosted.sources, SOME, mark="second")
     service.faults.add(Fault("status", 503, path="documents/upsert$", times=-1))
+    hosted.settings["LAMINA_PINECONE_DEADLINE_S"] = "6"
     hosted.curate(status=3)
+    hosted.settings["LAMINA_PINECONE_DEADLINE_S"] = "60"
     assert (hosted.finds("second3word1"), hosted.finds("first3word1")) == (False, True)
     paid = hosted.embeds()
     service.faults.clear()
@@ -101,7 +102,9 @@ def test_an_outage_of_the_embedding_model(service: PineconeEmulator, tmp_path: P
     other.curate()
     undisturbed = hosted.embeds()
     service.faults.add(Fault("status", 503, path="/embed$", times=-1, skip=2))
+    hosted.settings["LAMINA_PINECONE_DEADLINE_S"] = "6"
     hosted.curate(status=3)
+    hosted.settings["LAMINA_PINECONE_DEADLINE_S"] = "60"
     refused = service.faults.injected
     service.faults.clear()
     hosted.curate()
