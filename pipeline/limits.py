@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FAR_S = 600.0
+"""A message that nobody answers is sent again after so long at the latest, so nothing has to lie further ahead."""
 
 
 @dataclass(frozen=True, slots=True)

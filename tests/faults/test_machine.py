@@ -49,7 +49,7 @@ JUMPS = (
 @pytest.mark.parametrize("by_s", [-6 * 3600.0, 6 * 3600.0])
 @pytest.mark.parametrize("name", JUMPS)
 def test_a_clock_that_jumps(template: Template, name: str, by_s: float) -> None:
-    """Amid the run: it goes on to its end, or another process takes it over at once."""
+    """Amid the run: it goes on to its end, and nothing is left to do."""
     with template.case() as case, case.readers(template.old, template.new):
         outcome = case.run(name=name, when="after", action="jump", by_s=by_s).outcome()
         assert outcome["outcome"] == "completed", outcome

@@ -111,3 +111,37 @@ def test_a_worker_told_to_stop_hands_back_and_ends_in_time(small_fleet: Fleet, t
     small_fleet.work()
     assert small_fleet.until_ended(run) == "completed"
     check(small_fleet, embedded(tmp_path, sources))
+
+
+def test_a_small_run_has_a_lane_of_its_own(small_fleet: Fleet, tmp_path: Path) -> None:
+    """A worker of the queue `small` ends it while nobody serves the queues that a large run waits in."""
+    large, small = tmp_path / "large", tmp_path / "small"
+    make_sources(large, 40)
+    make_sources(small, 3)
+    small_fleet.work("--queues", "small,control")
+    first = small_fleet.lamina("submit", str(large))["run"]
+    second = small_fleet.lamina("submit", str(small))["run"]
+    assert small_fleet.until_ended(second) == "completed"
+    assert small_fleet.state(first) == "running"
+    assert done(small_fleet, first, "parse") == 0
+    small_fleet.work()
+    assert small_fleet.until_ended(first) == "completed"
+
+
+def test_a_run_that_comes_later_has_its_share(small_fleet: Fleet, tmp_path: Path) -> None:
+    """A context with a sixth of the units doesn't wait until a larger one that came first has ended."""
+    large, medium = tmp_path / "large", tmp_path / "medium"
+    make_sources(large, 600)
+    make_sources(medium, 40)
+    small_fleet.work()
+    first = small_fleet.lamina("submit", str(large))["run"]
+    wait_for(lambda: done(small_fleet, first, "parse") > 1, 60, "some units")
+    second = small_fleet.lamina("submit", str(medium))["run"]
+    assert small_fleet.until_ended(second) == small_fleet.until_ended(first) == "completed"
+    ports = ports_of(small_fleet)
+    try:
+        with ports.ledger.read() as session:
+            ended = [publish.require_run(session, run).ended_at for run in (second, first)]
+        assert ended[0] < ended[1]
+    finally:
+        bootstrap.close(ports)
