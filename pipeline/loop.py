@@ -128,9 +128,8 @@ class _Loop:
 
     def _fail(self, error: BaseException) -> None:
         with self.lock:
-            # What follows the first error is its echo: every thread loses its claims once the loop stops. An interrupt
-            # may come second: it ends the wait of the claims that it makes stale.
-            if self.error is None or not isinstance(error, Exception):
+            # What follows the first error is its echo: every thread loses its claims once the loop stops.
+            if self.error is None:
                 self.error = error
         self.stop.set()
 
@@ -188,18 +187,17 @@ def drive(
     """
     loop = _Loop(ports, started, meter or Meter(), stages)
     threads = [
-        threading.Thread(target=loop.work, kwargs={"first": False}, name=f"worker-{i}")
-        for i in range(1, max(1, workers))
+        threading.Thread(target=loop.work, kwargs={"first": i == 0}, name=f"worker-{i}") for i in range(max(1, workers))
     ]
     heart = threading.Thread(target=loop.beat, name="heartbeat")
     for thread in (*threads, heart):
         thread.start()
     try:
-        loop.work(first=True)
-    except BaseException:
-        loop.stop.set()
-        raise
+        # This thread only waits. Ctrl-C is raised in the main thread, between any two of its instructions: in the midst
+        # of a unit it would leave open what no `finally` was reached for, a transaction for one.
+        loop.stop.wait()
     finally:
+        loop.stop.set()
         for thread in (*threads, heart):
             thread.join()
         with suppress(Unavailable):  # what stopped the run may stop this too; the leases then run out by themselves

@@ -75,13 +75,13 @@ class SqliteLedger:
     def _block(self, begin: str) -> Iterator[SqlSession]:
         try:
             connection = self._connection()
-            connection.execute(begin)
             try:
+                connection.execute(begin)
                 yield SqlSession(_SqliteDatabase(connection))
+                connection.execute("COMMIT")
             except BaseException:
                 connection.rollback()
                 raise
-            connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise translate(error, self._path) from error
 

@@ -76,11 +76,11 @@ class Connections:
             try:
                 connection.execute(begin.encode())
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 with suppress(psycopg.Error):
                     connection.rollback()
                 raise
-            connection.execute("COMMIT")
         except psycopg.Error as error:
             raise translate(error, f"the {self._what} at {self.where}") from error
 

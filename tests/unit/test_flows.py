@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,7 +18,7 @@ from pipeline.adapters.memory import MemoryMemo
 from pipeline.errors import Conflict, RejectedInput, Unavailable
 from pipeline.filters import parse_filter
 from pipeline.limits import Limits
-from pipeline.types import SourcePath
+from pipeline.types import ParsedDocument, SourcePath
 
 
 @pytest.fixture
@@ -415,21 +418,27 @@ def test_a_model_that_is_down_for_long_is_not_held_against_the_unit(world: World
     assert world.texts()
 
 
-def test_a_full_disk_stops_the_run_and_loses_nothing(world: World) -> None:
+def test_a_full_disk_stops_the_run_and_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own refusal, from a file that may not grow; with room again the same run goes on to its end."""
+    connect, most = world.ledger._connection, 1_000_000
+
+    def limited() -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect()
+        connection.execute(f"PRAGMA max_page_count = {most}")
+        return connection
+
+    monkeypatch.setattr(world.ledger, "_connection", limited)
     for n in range(60):
         world.put(f"{n:03d}-{'long name ' * 15}.md", f"word{n}")
     started = start(world)
     step_until(world, started, "inventory")
-    connection = world.ledger._connection()
-    pages = connection.execute("PRAGMA page_count").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {pages}")
+    most = connect().execute("PRAGMA page_count").fetchone()[0]
     with pytest.raises(Unavailable) as error:
         loop.drive(world.ports_for("one"), started, 1)
     assert error.value.code == "disk_full"
     assert "space" in error.value.remedy
     assert world.live() == 0
-    connection.execute("PRAGMA max_page_count = 1000000")
+    most = 1_000_000
     resumed = start(world)
     assert resumed.run == started.run
     assert loop.drive(world.ports_for("one"), resumed, 1).state == "completed"
@@ -506,3 +515,32 @@ def test_two_threads_build_what_one_builds() -> None:
     finally:
         one.close()
         two.close()
+
+
+class _Interrupted(CountingParser):
+    """Ctrl-C comes while the second document is read."""
+
+    def parse(self, data: bytes, name: str) -> ParsedDocument:
+        parsed = super().parse(data, name)
+        if len(self.calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return parsed
+
+
+def test_ctrl_c_reaches_the_thread_that_waits_and_no_unit_is_torn(world: World) -> None:
+    """Raised in the midst of a unit it could leave a transaction open, and whoever hands the units back would hang."""
+    for name in "abc":
+        world.put(f"{name}.md", name)
+    world.parser = _Interrupted()
+    world.ports = world.ports_for("one")
+    started = start(world)
+    with pytest.raises(KeyboardInterrupt):
+        loop.drive(world.ports, started, 1)
+    with world.ledger.read() as session:
+        run = session.runs.require(started.run, started.fence)
+    assert (run.state, run.error) == ("running", "")
+    again = start(world, "two")  # at once: the clock stands still, and a lease would not have run out
+    assert again.resumed
+    assert loop.drive(world.ports_for("two"), again, 1).state == "completed"
+    assert len(world.texts()) == 3
+    assert sorted(world.parser.calls) == ["a.md", "b.md", "c.md"]
