@@ -27,10 +27,11 @@ from pipeline.adapters.reranker_minilm import MiniLmReranker
 from pipeline.adapters.source_tree_local import NEVER, LocalSourceTree
 from pipeline.adapters.view_local import LocalView
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceTree
 from pipeline.fingerprint import decode_path
 from pipeline.ledger import Ledger
 from pipeline.models import Tier
-from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Memo, Parser, Ports, Reranker, SourceTree, VectorIndex
+from pipeline.ports import Clock, DenseEmbedder, LanguageModel, Memo, Parser, Ports, Reranker, VectorIndex
 from pipeline.rows import ContextRow
 from pipeline.settings import Settings
 from pipeline.tracing import Traced

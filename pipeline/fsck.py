@@ -2,15 +2,21 @@
 
 Every readable version is checked, each record and file once. What the index lacks or has spoilt is written again under
 its own id, from the files and the ledger; what it has too much is erased; stamps are set as the ledger says. A file that
-is lost is made again from the records it lists, where its hash proves it.
+is lost is made again from what the folder shows, or from the rows and records that it tells of, where its hash proves
+it; and the folder shows the files again.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from manifests import manifest_from
 from pipeline import publish
+from pipeline.artifacts import files
+from pipeline.artifacts.leg import DATABASE_SOURCE, INDEX, artifact_path
 from pipeline.drafts import blob_key, listing_path
 from pipeline.errors import Conflict
 from pipeline.fingerprint import canonical_json, fingerprint
@@ -18,7 +24,7 @@ from pipeline.integrity import Checker, Finding, sound_blob
 from pipeline.namespaces import DOCUMENTS, KINDS, counts_key, namespace_of
 from pipeline.ports import Ports
 from pipeline.rows import FileRow, RecordRow, RunRow, VersionRow
-from pipeline.types import ContextSlug, Metadata, Namespace, RecordId, RunId
+from pipeline.types import ContextSlug, LogicalId, Metadata, Namespace, RecordId, RunId
 
 PAGE_SOURCES = 50
 PAGE_ROWS = 500
@@ -164,9 +170,24 @@ def _files(ports: Ports, slug: ContextSlug, version: VersionRow, unseen: int, re
 
 
 def _made_again(ports: Ports, slug: ContextSlug, version: VersionRow, file: FileRow) -> bool:
-    """Write a lost chunk listing from the records that it lists, if its hash proves them."""
+    """Write a lost file again, where the hash proves what the folder shows, or what can be told of it, to be the same."""
+    for tell in (_shown_copy, _listing, _of_artifacts):
+        data = tell(ports, slug, version, file)
+        if data is not None and blob_key(data) == file.blob:
+            ports.objects(slug).delete_many([file.blob])  # what stands there under this key would stay
+            ports.objects(slug).put_many({file.blob: data})
+            return True
+    return False
+
+
+def _shown_copy(ports: Ports, slug: ContextSlug, _version: VersionRow, file: FileRow) -> bytes | None:
+    return ports.view(slug).read(file.path)
+
+
+def _listing(ports: Ports, slug: ContextSlug, version: VersionRow, file: FileRow) -> bytes | None:
+    """A chunk listing, from the records that it lists."""
     if file.path != listing_path(file.source):
-        return False
+        return None
     with ports.ledger.read() as session:
         rows = session.records.at_for(slug, version.number, [file.source])
     by_id: dict[RecordId, Metadata] = {}
@@ -175,12 +196,20 @@ def _made_again(ports: Ports, slug: ContextSlug, version: VersionRow, file: File
         stored = ports.index(slug).fetch(namespace, ids, vectors=False, metadata=True)
         by_id.update(zip(stored.ids, stored.metadata, strict=True))
     lines = [canonical_json(dict(by_id[r.id])) for r in sorted(rows, key=lambda r: r.position) if r.id in by_id]
-    data = "".join(f"{line}\n" for line in lines).encode()
-    if blob_key(data) != file.blob:
-        return False
-    ports.objects(slug).delete_many([file.blob])  # what stands there under this key would stay
-    ports.objects(slug).put_many({file.blob: data})
-    return True
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _of_artifacts(ports: Ports, slug: ContextSlug, version: VersionRow, file: FileRow) -> bytes | None:
+    """A page, an index page or the database, from the version's artifacts and edges."""
+    known = files.At(ports, slug, version.number)
+    if file.source.startswith(artifact_path("")):
+        id_ = LogicalId(file.source.removeprefix(artifact_path("")))
+        return files.pages(known, known.artifacts([id_])).get(id_)
+    if file.source.startswith(INDEX):
+        return files.index(known, file.source.removeprefix(INDEX))
+    if file.source == DATABASE_SOURCE:
+        return files.database(known, files.kept_as_rows(manifest_from(json.loads(version.manifest))))
+    return None
 
 
 def _counts(ports: Ports, slug: ContextSlug, version: VersionRow, report: Report) -> None:
@@ -245,10 +274,47 @@ def _page(
 
 
 def _view(ports: Ports, slug: ContextSlug, live: int, report: Report, *, repair: bool) -> None:
-    if live and ports.view(slug).shown() != live:
+    """Whether the folder shows the live version, each of its files, and nothing else."""
+    view = ports.view(slug)
+    if live and view.shown() != live:
         if repair:
             publish.refresh_view(ports, slug)
-        report.add(Finding("view", "knowledge", f"version {live}", repair and ports.view(slug).shown() == live))
+        report.add(Finding("view", "knowledge", f"version {live}", repair and view.shown() == live))
+    for findings in (_shown_wrong(ports, slug, live, repair=repair), _shown_strays(ports, slug, live, repair=repair)):
+        for finding in findings:
+            if view.shown() != live:
+                return  # a flip came between: what was compared is not what is shown
+            report.add(finding)
+
+
+def _shown_wrong(ports: Ports, slug: ContextSlug, live: int, *, repair: bool) -> Iterator[Finding]:
+    view, after = ports.view(slug), ""
+    while view.shown() == live:
+        with ports.ledger.read() as session:
+            page = session.files.page(slug, live, after, PAGE_ROWS)
+        for file in page:
+            shown = view.read(file.path)
+            if (shown is None and not view.fits(file.path)) or (shown is not None and blob_key(shown) == file.blob):
+                continue
+            data = sound_blob(ports, slug, file.blob) if repair else None
+            yield Finding("view", file.path, "knowledge", data is not None and view.write(file.path, data))
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].path
+
+
+def _shown_strays(ports: Ports, slug: ContextSlug, live: int, *, repair: bool) -> Iterator[Finding]:
+    """Files that aren't the version's: what they say may be of a source that is long deleted."""
+    view = ports.view(slug)
+    paths = view.paths()
+    while view.shown() == live and (some := list(itertools.islice(paths, PAGE_ROWS))):
+        with ports.ledger.read() as session:
+            known = session.files.among(slug, live, some)
+        for path in some:
+            if path not in known:
+                if repair:
+                    view.remove(path)
+                yield Finding("view", path, "knowledge", repair)
 
 
 def _record(ports: Ports, slug: ContextSlug, report: Report, began: float, live: int) -> str:

@@ -18,11 +18,12 @@ from pipeline.adapters.memo_sqlite import SqliteMemo
 from pipeline.adapters.model_governed import GovernedModel
 from pipeline.adapters.object_store_local import LocalObjectStore
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import ObjectStore
 from pipeline.fingerprint import fingerprint
 from pipeline.fleet_ports import Dispatch, Governor, PublishedPair
 from pipeline.ledger import Ledger
 from pipeline.models import Price
-from pipeline.ports import Clock, LanguageModel, Memo, ObjectStore, Parser, VectorIndex
+from pipeline.ports import Clock, LanguageModel, Memo, Parser, VectorIndex
 from pipeline.rates import Budget
 from pipeline.settings import Settings
 from pipeline.tracing import Tracer, Untraced

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pipeline.ports import SourceStat
+from pipeline.file_ports import SourceStat
 from pipeline.rows import SourceRow, StatRow
 
 RACY_S = 2.0

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pipeline.archives import ArchiveReader
 from pipeline.canaries import Canary
+from pipeline.file_ports import KnowledgeView, ObjectStore, SourceTree
 from pipeline.fleet_ports import PublishedPair
 from pipeline.ledger import Ledger
 from pipeline.limits import Limits
@@ -260,97 +261,6 @@ class Memo(Protocol):
 
     def close(self) -> None:
         """Release the connection. May be repeated."""
-
-
-class ObjectStore(Protocol):
-    """Immutable blobs under keys of '/'-separated ASCII parts."""
-
-    def put_many(self, items: Mapping[str, bytes]) -> None:
-        """Store each blob; durable when it returns. The same key with the same bytes is a no-op.
-
-        Raises:
-            Conflict: a key exists with other bytes.
-        """
-        ...
-
-    def get(self, key: str) -> bytes:
-        """The blob.
-
-        Raises:
-            RejectedInput: code `no_such_object`.
-        """
-        ...
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        """Erase; keys that don't exist are passed over."""
-        ...
-
-    def list(self, prefix: str) -> Iterator[str]:
-        """Keys that start with `prefix`, in order."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStat:
-    """The cheap state of one staged file."""
-
-    path: SourcePath
-    size: int
-    mtime_ns: int
-    """Modification time, nanoseconds since the epoch."""
-    change_ns: int
-    """Inode change time, nanoseconds since the epoch; catches edits that put the modification time back."""
-
-
-class SourceTree(Protocol):
-    """The files of one context's source root."""
-
-    def exists(self) -> bool:
-        """Whether the root is there at all."""
-        ...
-
-    def walk(self) -> Iterator[SourceStat]:
-        """Every file that is not ignored, ordered by path (by code point), with memory bounded by one folder.
-
-        Symbolic links that leave the root are not followed.
-        """
-        ...
-
-    def read(self, path: SourcePath, limit_bytes: int) -> tuple[bytes, SourceStat]:
-        """Whole bytes and the cheap state that held while they were read.
-
-        Raises:
-            RejectedInput: codes `vanished`, `unreadable`, `too_large`, `changing`.
-        """
-        ...
-
-
-class KnowledgeView(Protocol):
-    """A folder that shows one version's files under their stable paths. A convenience: the ledger stays the fact."""
-
-    def shown(self) -> int:
-        """The version that the view shows; 0 for none, -1 when a refresh was cut short."""
-        ...
-
-    def begin(self) -> None:
-        """Remember that a refresh is under way, so that a crash is noticed."""
-        ...
-
-    def write(self, path: str, data: bytes) -> bool:
-        """Show a file; False where the file system can't hold the name."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Hide a file; one that isn't there is passed over."""
-        ...
-
-    def clear(self) -> None:
-        """Hide everything."""
-        ...
-
-    def end(self, version: int) -> None:
-        """Remember that the view shows `version`, whole."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

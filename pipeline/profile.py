@@ -20,10 +20,11 @@ from pipeline.artifacts import estimate, expected, leg
 from pipeline.artifacts.asking import Asker
 from pipeline.artifacts.trial import Call, Looked, Reduced, Trial, least, subjects_of
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import content_hash
 from pipeline.inventory import decide, merge_by_path, trusted
 from pipeline.models import ModelReply, TokenUsage
-from pipeline.ports import LanguageModel, Ports, SourceStat
+from pipeline.ports import LanguageModel, Ports
 from pipeline.rows import ContextRow, SourceRow, StatRow
 from pipeline.types import SourcePath
 

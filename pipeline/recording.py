@@ -14,11 +14,12 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from pipeline.errors import Conflict, RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import fingerprint
 from pipeline.ledger import Session
 from pipeline.models import CatalogModel, ModelReply, ModelRequest, Tier
 from pipeline.parse.languages import hint
-from pipeline.ports import DenseEmbedder, LanguageModel, Memo, Parser, Ports, SourceStat
+from pipeline.ports import DenseEmbedder, LanguageModel, Memo, Parser, Ports
 from pipeline.rows import SourceRow
 from pipeline.types import (
     NO_ORIGINS,

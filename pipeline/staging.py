@@ -17,9 +17,10 @@ from pathlib import Path
 
 from pipeline import contexts, landing, publish
 from pipeline.errors import RejectedInput, Unavailable
+from pipeline.file_ports import SourceTree
 from pipeline.fingerprint import decode_path, encode_path
 from pipeline.landing import LEFTOVER_S, Places
-from pipeline.ports import Ports, SourceTree
+from pipeline.ports import Ports
 from pipeline.rows import ContextRow
 from pipeline.types import ContextSlug, SourcePath
 

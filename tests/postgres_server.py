@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 _NUMBERS = itertools.count(1)
-_STARTED: list[str] = []
+_STARTED: list[Any] = []
 
 
 def _server() -> str:
-    """The address of this process's server, started when it is first asked for and stopped when the process ends."""
+    """The address of this process's server."""
+    return str(_handle().get_uri())
+
+
+def _handle() -> Any:
+    """This process's server, started when it is first asked for and stopped when the process ends."""
     if not _STARTED:
         folder = Path(tempfile.mkdtemp(prefix="lamina-pg-", dir="/tmp"))  # a socket's path holds 107 bytes
         before = os.environ.get("XDG_RUNTIME_DIR")
@@ -33,8 +40,20 @@ def _server() -> str:
             # Nobody pulls this machine's plug in a test: syncing would only cost time.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
-        _STARTED.append(server.get_uri())
+        _STARTED.append(server)
     return _STARTED[0]
+
+
+def crash() -> None:
+    """Every process of the server ends at once; what was committed is found again by the next start."""
+    server = _handle()
+    control = [str(server.bin_path / "pg_ctl"), "-w", "-D", str(server.pgdata), "-m", "immediate", "stop"]
+    subprocess.run(control, check=True, stdout=subprocess.DEVNULL, user=server.system_user)
+
+
+def start_again() -> None:
+    """After `crash`."""
+    _handle().ensure_postgres_running()
 
 
 def fresh_url() -> str:

@@ -17,10 +17,11 @@ from pipeline import search, tokens
 from pipeline.adapters.memory_files import MemorySourceTree
 from pipeline.chunk import ChunkOptions, chunk_document
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.parse import parse_bytes
 from pipeline.parse.tables import Table
 from pipeline.parse.tables import tables as tables_of
-from pipeline.ports import SourceStat, VectorIndex
+from pipeline.ports import VectorIndex
 from pipeline.rows import RecordRow, RunRow, SourceRow
 from pipeline.stages.parse import STATUS
 from pipeline.types import (

@@ -11,8 +11,8 @@ from versions import Versions
 from world import sqlite_ledger, text_of
 
 PATHS = ("p.md", "q.md", "r.md")
-EXAMPLES = int(os.environ.get("LAMINA_MODEL_EXAMPLES", "40"))
-STEPS = int(os.environ.get("LAMINA_MODEL_STEPS", "25"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
+STEPS = int(os.environ.get("MODEL_STEPS", "25"))
 
 words = st.lists(st.sampled_from(("alder", "birch", "cedar")), min_size=1, max_size=3)
 manifests = st.sampled_from(("sections", "sections", "sections", "whole"))
@@ -190,7 +190,7 @@ class KnowledgeRules(VersionRules):
     artifacts = True
 
 
-SHRINK = bool(os.environ.get("LAMINA_MODEL_SHRINK"))
+SHRINK = bool(os.environ.get("MODEL_SHRINK"))
 """Shrinking a find can take minutes; it is for whoever hunts it."""
 
 

@@ -20,9 +20,10 @@ from pipeline.adapters.memory import MemoryMemo, MemoryObjectStore, VirtualClock
 from pipeline.adapters.memory_files import MemorySourceTree, MemoryView
 from pipeline.adapters.parser_inprocess import InProcessParser
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import ObjectStore
 from pipeline.ledger import Ledger
 from pipeline.limits import Limits
-from pipeline.ports import DenseEmbedder, LanguageModel, Memo, ObjectStore, Parser, Ports, VectorIndex
+from pipeline.ports import DenseEmbedder, LanguageModel, Memo, Parser, Ports, VectorIndex
 from pipeline.request import CurateRequest
 from pipeline.rows import RecordRow, RunRow
 from pipeline.stages.job import DraftCache

@@ -36,11 +36,14 @@ class SqlKnowledge(Statements):
         return tuple(self.select(ArtifactRow, where, values, f"type, name, id LIMIT {int(limit)}"))
 
     def page_artifacts(
-        self, slug: ContextSlug, version: int, after: tuple[str, str, str], limit: int
+        self, slug: ContextSlug, version: int, after: tuple[str, str, str], limit: int, *, format_: str = ""
     ) -> tuple[ArtifactRow, ...]:
-        where = f"context = ? AND {SEEN} AND (type > ? OR (type = ? AND (name > ? OR (name = ? AND id > ?))))"
+        where = (
+            f"context = ? AND {SEEN} AND (? = '' OR format = ?) "
+            "AND (type > ? OR (type = ? AND (name > ? OR (name = ? AND id > ?))))"
+        )
         type_, name, id_ = after
-        values = (slug, version, version, type_, type_, name, name, id_)
+        values = (slug, version, version, format_, format_, type_, type_, name, name, id_)
         return tuple(self.select(ArtifactRow, where, values, f"type, name, id LIMIT {int(limit)}"))
 
     def artifacts_named(self, slug: ContextSlug, version: int, names: Sequence[str]) -> tuple[ArtifactRow, ...]:

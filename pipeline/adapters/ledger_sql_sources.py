@@ -190,6 +190,13 @@ class SqlFiles:
         )
         return tuple(FileRow(*row) for row in rows)
 
+    def among(self, slug: ContextSlug, version: int, paths: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for part in blocks(paths):
+            sql = f"SELECT path FROM file WHERE context = ? AND {_SEEN} AND path IN ({marks(len(part))})"
+            found.update(str(row[0]) for row in self._db.all(sql, (slug, version, version, *part)))
+        return frozenset(found)
+
     def named(self, slug: ContextSlug, blobs: Sequence[str]) -> frozenset[str]:
         found: set[str] = set()
         for part in blocks(blobs):

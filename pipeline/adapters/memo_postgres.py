@@ -14,7 +14,8 @@ from typing import Final
 from pipeline.adapters.memo_codec import packed, unpacked
 from pipeline.adapters.postgres_connections import LOCK_CLASS, Connection, Connections
 from pipeline.errors import RejectedInput
-from pipeline.ports import Clock, ObjectStore
+from pipeline.file_ports import ObjectStore
+from pipeline.ports import Clock
 from pipeline.types import NO_ORIGINS, Origins
 
 LARGE_BYTES: Final = 256 * 1024

@@ -52,7 +52,7 @@ class SqliteMemo:
     """Port `Memo`. Processes may share the file; threads may share one instance."""
 
     def __init__(self, path: Path, clock: Clock, *, max_bytes: int = 0, busy_timeout_ms: int = 30_000) -> None:
-        """Open the file, or make it where there is none.
+        """The file is opened, or made, by the first call: what needs no memo, a question for one, goes on without a sound one.
 
         Args:
             path: of the database; its folder must exist.
@@ -66,18 +66,6 @@ class SqliteMemo:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        with self._transaction(write=True) as db:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found in (0, 1):
-                for statement in (*(_UNKNOWN if found else ()), *_SCHEMA):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {LAYOUT}")
-            elif found != LAYOUT:
-                raise Corruption(
-                    "memo_layout",
-                    f"{path} has layout {found}, this program reads {LAYOUT}",
-                    remedy="Delete the file: it is only a cache.",
-                )
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The values that are there.
@@ -148,7 +136,8 @@ class SqliteMemo:
         with self._lock:
             db = self._db
             try:
-                db = self._db = db or _open(self._path, self._busy_timeout_ms)
+                if db is None:
+                    db = self._db = _open(self._path, self._busy_timeout_ms)
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
                 db.execute("COMMIT")
@@ -161,11 +150,37 @@ class SqliteMemo:
 
 def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA secure_delete = ON")
-    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if _layout(db) != LAYOUT:  # asked before a lock is taken: whoever only reads waits for no writer
+            _lay_out(db, path)
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def _layout(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _lay_out(db: sqlite3.Connection, path: Path) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    found = _layout(db)
+    if found in (0, 1):
+        for statement in (*(_UNKNOWN if found else ()), *_SCHEMA):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {LAYOUT}")
+    elif found != LAYOUT:
+        raise Corruption(
+            "memo_layout",
+            f"{path} has layout {found}, this program reads {LAYOUT}",
+            remedy="Delete the file: it is only a cache.",
+        )
+    db.execute("COMMIT")
 
 
 def _evict(db: sqlite3.Connection, max_bytes: int) -> None:

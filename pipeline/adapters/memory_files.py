@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.errors import RejectedInput
-from pipeline.ports import SourceStat
+from pipeline.file_ports import SourceStat
 from pipeline.types import SourcePath
 
 
@@ -61,6 +61,18 @@ class MemoryView:
         """Show a file."""
         self.files[path] = data
         return True
+
+    def read(self, path: str) -> bytes | None:
+        """What is shown there."""
+        return self.files.get(path)
+
+    def fits(self, path: str) -> bool:  # noqa: ARG002
+        """Any name does."""
+        return True
+
+    def paths(self) -> Iterator[str]:
+        """Every file."""
+        return iter(sorted(self.files))
 
     def remove(self, path: str) -> None:
         """Hide a file."""

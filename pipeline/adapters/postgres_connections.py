@@ -72,9 +72,8 @@ class Connections:
     def block(self, begin: str) -> Iterator[Connection]:
         """A transaction on this thread's connection; commits on leaving, rolls back on an exception."""
         try:
-            connection = self._connection()
+            connection = self._begun(begin)
             try:
-                connection.execute(begin.encode())
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -92,6 +91,18 @@ class Connections:
                     connection.close()
             self._all.clear()
             self._local = threading.local()
+
+    def _begun(self, begin: str) -> Connection:
+        """A connection with its transaction open: a new one where the server has dropped the one at rest."""
+        connection = self._connection()
+        try:
+            connection.execute(begin.encode())
+        except psycopg.OperationalError:
+            if not connection.closed:
+                raise
+            connection = self._connection()
+            connection.execute(begin.encode())
+        return connection
 
     def _connection(self) -> Connection:
         held: tuple[int, Connection] | None = getattr(self._local, "held", None)

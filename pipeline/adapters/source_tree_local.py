@@ -16,8 +16,8 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import decode_path, encode_path
-from pipeline.ports import SourceStat
 from pipeline.types import SourcePath
 
 IGNORE_FILE = b".laminaignore"

@@ -17,8 +17,8 @@ from pathspec import GitIgnoreSpec
 
 from pipeline.adapters.s3_client import EXISTS, MISSING, S3Client, S3Settings, code_of, translate
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import decode_path, encode_path
-from pipeline.ports import SourceStat
 from pipeline.types import SourcePath
 
 IGNORE_FILE = ".laminaignore"

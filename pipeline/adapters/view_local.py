@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from pipeline.errors import Unavailable
-from pipeline.fingerprint import decode_path
+from pipeline.fingerprint import decode_path, encode_path
 from pipeline.types import SourcePath
 
 STATE = ".lamina-version"
@@ -59,6 +61,40 @@ class LocalView:
             return False
         return True
 
+    def read(self, path: str) -> bytes | None:
+        """The file's bytes; None where no file stands under that name."""
+        target = self._place(path)
+        if target is None:
+            return None
+        try:
+            return target.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _UNFIT:
+                return None
+            raise _unavailable(error) from error
+
+    def fits(self, path: str) -> bool:
+        """Whether the name can stand beside what is there."""
+        target = self._place(path)
+        if target is None:
+            return False
+        try:
+            return not stat.S_ISDIR(target.lstat().st_mode)
+        except OSError as error:
+            return error.errno not in _UNFIT
+
+    def paths(self) -> Iterator[str]:
+        """Every file but the mark, with links, which are never followed."""
+        root = os.fsencode(self._root)
+        for folder, folders, names in os.walk(root):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118  # bytes
+            for name in (*names, *links):
+                path = os.path.relpath(os.path.join(folder, name), root)  # noqa: PTH118  # bytes
+                if path != os.fsencode(STATE):
+                    yield encode_path(path)
+
     def remove(self, path: str) -> None:
         """Hide a file, and the folders that it leaves empty."""
         target = self._place(path)
@@ -103,6 +139,6 @@ class LocalView:
 def _unavailable(error: OSError) -> Unavailable:
     return Unavailable(
         "knowledge_folder",
-        f"can't write the knowledge folder: {error}",
+        f"can't use the knowledge folder: {error}",
         remedy="check space and permissions, then run again",
     )

@@ -14,6 +14,7 @@ from pipeline.fingerprint import canonical_json, fingerprint, text_hash
 from pipeline.models import Price, Tier
 from pipeline.ports import Ports
 from pipeline.rows import ArtifactRow, EdgeRow, SpendRow, StatementRow, SubjectRow
+from pipeline.types import SourcePath
 
 STATEMENTS_VERSION = 1
 """Raised when the same answers come to other statements."""
@@ -98,6 +99,12 @@ def tiers_of(models: Iterable[str], ports: Ports) -> tuple[Tier, ...]:
             )
         found.append(tier)
     return tuple(found)
+
+
+DATABASE_SOURCE = SourcePath("/database")
+"""The pseudo source under which the database is listed."""
+INDEX = "/index/"
+"""Under which index pages are listed, by type."""
 
 
 def artifact_path(artifact: str) -> str:

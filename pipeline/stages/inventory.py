@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pipeline import contract, publish, quarantine
 from pipeline.artifacts import leg
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import canonical_json, content_hash, fingerprint
 from pipeline.inventory import decide, merge_by_path, trusted
 from pipeline.ledger import Session
-from pipeline.ports import SourceStat
 from pipeline.recipe import recipe_from_json
 from pipeline.rows import SourceRow, StatRow, VersionRow, WorkRow
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from pipeline import quarantine, recording
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import content_hash
 from pipeline.ledger import Session
 from pipeline.parse import wire
-from pipeline.ports import SourceStat
 from pipeline.rows import StatRow, WorkRow
 from pipeline.stages.inventory import unread_hash
 from pipeline.stages.job import Job, Outcome, pipeline_fingerprint

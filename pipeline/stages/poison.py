@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.errors import RejectedInput
+from pipeline.file_ports import SourceStat
 from pipeline.fingerprint import content_hash
-from pipeline.ports import SourceStat
 from pipeline.quarantine import entry_of
 from pipeline.rows import WorkRow
 from pipeline.stages.inventory import unread_hash

@@ -6,16 +6,13 @@ is open there. The database is one file of all rows and edges, written anew when
 
 from __future__ import annotations
 
-import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
-from pipeline.artifacts import render, tables
-from pipeline.artifacts.leg import artifact_path, data
+from pipeline.artifacts import files, render
+from pipeline.artifacts.leg import DATABASE_SOURCE, INDEX, artifact_path
 from pipeline.drafts import blob_key
 from pipeline.fingerprint import canonical_json, fingerprint, record_id, text_hash
-from pipeline.rows import ArtifactRow, EdgeRow, FileRow, RecordRow
+from pipeline.rows import ArtifactRow, FileRow, RecordRow
 from pipeline.stages.job import Job
 from pipeline.types import LogicalId, SourcePath
 from pipeline.upsert import plan_records
@@ -27,9 +24,6 @@ AT_ONCE = 200
 PAGE_ROWS = 500
 RECORDS_AT_ONCE = 512
 """Records of one upsert unit."""
-DATABASE_SOURCE = SourcePath("/database")
-INDEX = "/index/"
-"""Under which index pages are listed, by type."""
 
 
 def plan(job: Job) -> dict[int, int]:
@@ -98,14 +92,10 @@ def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
     paths = [SourcePath(artifact_path(i)) for i in ids]
     with job.ports.ledger.read() as session:
         wanted = {a.id: a for a in session.knowledge.artifacts_wanted(slug, run, ids)}
-        edges: dict[LogicalId, list[EdgeRow]] = defaultdict(list)
-        for edge in session.knowledge.edges_wanted_of(slug, run, ids):
-            edges[edge.source].append(edge)
-        targets = sorted({e.target for some in edges.values() for e in some})
-        linked = {a.id: a for a in session.knowledge.artifacts_wanted(slug, run, targets)}
         opened = {a.id: a for a in session.knowledge.artifacts_open(slug, ids) if a.added < number}
         records = [r for r in session.records.open_for(slug, paths) if r.added < number]
-        files = [f for f in session.files.open_for(slug, paths) if f.added < number]
+        opened_files = [f for f in session.files.open_for(slug, paths) if f.added < number]
+    pages = files.pages(files.Wanted(job.ports, slug, run), wanted)
     blobs: dict[str, bytes] = {}
     add_records: list[RecordRow] = []
     add_files: list[FileRow] = []
@@ -118,10 +108,10 @@ def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
         )
         add_records += decided.add
         gone_records += [r.id for r in decided.remove]
-        held = {f.path: f.blob for f in files if f.source == path}
+        held = {f.path: f.blob for f in opened_files if f.source == path}
         there = {}
         if artifact is not None and artifact.file:
-            page = render.page(artifact, ((e, _target(linked, e)) for e in edges[id_]))
+            page = pages[id_]
             there[artifact.file] = blob_key(page)
             if held.get(artifact.file) != there[artifact.file]:
                 blobs[there[artifact.file]] = page
@@ -135,11 +125,6 @@ def _plan_page(job: Job, ids: Sequence[LogicalId]) -> list[str]:
         session.records.plan_removals(run, "file", gone_files)
     job.ports.objects(slug).put_many(blobs)
     return sorted({a.type for a in (*wanted.values(), *opened.values())})
-
-
-def _target(linked: Mapping[LogicalId, ArtifactRow], edge: EdgeRow) -> str:
-    target = linked.get(edge.target)
-    return (target.file or target.name) if target is not None else edge.target
 
 
 def _record(job: Job, artifact: ArtifactRow) -> RecordRow:
@@ -159,16 +144,7 @@ def _record(job: Job, artifact: ArtifactRow) -> RecordRow:
 
 
 def _plan_index(job: Job, type_: str) -> None:
-    entries: list[tuple[str, str]] = []
-    after = (type_, "", "")
-    while True:
-        with job.ports.ledger.read() as session:
-            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS)
-        entries += [(a.name, a.file) for a in page if a.type == type_ and a.file]
-        if len(page) < PAGE_ROWS or page[-1].type != type_:
-            break
-        after = (page[-1].type, page[-1].name, page[-1].id)
-    text = render.index(type_, entries) if entries else b""
+    text = files.index(files.Wanted(job.ports, job.slug, job.run.id), type_)
     _plan_file(job, SourcePath(f"{INDEX}{type_}"), render.index_path(type_), text)
 
 
@@ -193,9 +169,7 @@ def _plan_file(job: Job, source: SourcePath, path: str, text: bytes) -> None:
 
 
 def _plan_database(job: Job, *, anew: bool) -> None:
-    types = [t for t in job.manifest.curate.artifacts.artifact_types if t.format == "sqlite"]
-    if not job.manifest.curate.artifacts.enabled:
-        types = []
+    types = files.kept_as_rows(job.manifest)
     with job.ports.ledger.read() as session:
         moved = session.knowledge.formats_moved(job.slug, job.run.id, job.run.number, "sqlite")
         moved = moved or bool(session.knowledge.edge_sources_moved(job.slug, job.run.id, job.run.number, "", 1))
@@ -206,52 +180,5 @@ def _plan_database(job: Job, *, anew: bool) -> None:
         return
     if not (moved or anew or job.run.force) and there:
         return
-    shapes = [tables.Table(t.name, tuple((c.name, c.type) for c in t.columns), tuple(t.natural_key)) for t in types]
-    with tempfile.TemporaryDirectory(prefix="lamina-") as folder:
-        file = Path(folder) / "knowledge.sqlite"
-        tables.write(file, shapes, {t.name: _rows(job, t.name) for t in types}, _edge_rows(job))
-        _plan_file(job, DATABASE_SOURCE, render.DATABASE, file.read_bytes())
-
-
-def _rows(job: Job, type_: str) -> Iterator[tables.TableRow]:
-    after = (type_, "", "")
-    while True:
-        with job.ports.ledger.read() as session:
-            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS, format_="sqlite")
-        for artifact in page:
-            if artifact.type == type_:
-                held = data(artifact)
-                sources = tuple(dict.fromkeys(s["path"] for s in held["sources"]))
-                yield tables.TableRow(artifact.id, artifact.name, sources, held["row"])
-        if len(page) < PAGE_ROWS or page[-1].type != type_:
-            return
-        after = (page[-1].type, page[-1].name, page[-1].id)
-
-
-def _edge_rows(job: Job) -> Iterable[Sequence[object]]:
-    """Each edge with all of its sources, in a fixed order. Read artifact by artifact, so memory holds one page."""
-    after = ("", "", "")
-    while True:
-        with job.ports.ledger.read() as session:
-            page = session.knowledge.page_wanted_artifacts(job.slug, job.run.id, after, PAGE_ROWS)
-            edges = session.knowledge.edges_wanted_of(job.slug, job.run.id, [a.id for a in page])
-            targets = sorted({e.target for e in edges})
-            titles = {a.id: a.name for a in session.knowledge.artifacts_wanted(job.slug, job.run.id, targets)}
-        together: dict[tuple[LogicalId, str, LogicalId], list[EdgeRow]] = defaultdict(list)
-        for edge in edges:
-            together[edge.source, edge.type, edge.target].append(edge)
-        by_source: dict[LogicalId, list[tuple[str, LogicalId]]] = defaultdict(list)
-        for source, type_, target in together:
-            by_source[source].append((type_, target))
-        for artifact in page:
-            for type_, target in sorted(by_source[artifact.id]):
-                rows = together[artifact.id, type_, target]
-                attributes = {k: v for row in rows for k, v in data(row)["attributes"].items()}
-                sources = sorted({row.path for row in rows})
-                yield (
-                    type_, artifact.id, artifact.name, target, titles.get(target, ""), canonical_json(attributes),
-                    canonical_json(sources),
-                )  # fmt: skip
-        if len(page) < PAGE_ROWS:
-            return
-        after = (page[-1].type, page[-1].name, page[-1].id)
+    text = files.database(files.Wanted(job.ports, job.slug, job.run.id), types)
+    _plan_file(job, DATABASE_SOURCE, render.DATABASE, text)

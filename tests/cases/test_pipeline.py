@@ -13,9 +13,10 @@ from world import SLUG
 
 from pipeline import search
 from pipeline.errors import Unavailable
+from pipeline.file_ports import ObjectStore
 from pipeline.ledger import Ledger, Session
 from pipeline.limits import Limits
-from pipeline.ports import Memo, ObjectStore, Ports, VectorIndex
+from pipeline.ports import Memo, Ports, VectorIndex
 from pipeline.rows import RUN_ACTIVE
 from pipeline.types import NO_ORIGINS, ContextSlug, Namespace, Origins, RecordBatch, RecordId
 

@@ -51,6 +51,20 @@ class ViewContract:
         assert self.files(view) == {b"chunks/d/b": b""}
         view.end(1)
 
+    def test_what_is_shown_can_be_read_back_and_listed(self, view):
+        assert view.read("chunks/a") is None
+        assert list(view.paths()) == []
+        view.begin()
+        names = [f"chunks/{encode_path(name)}" for name in (b"a", b"caf\xe9", b"%41", b"deep/er/b")]
+        for name in names:
+            assert view.fits(name)
+            view.write(name, name.encode())
+        view.end(3)
+        assert sorted(view.paths()) == sorted(names)
+        assert [view.read(name) for name in names] == [name.encode() for name in names]
+        assert view.read("chunks/none") is None
+        assert view.fits("chunks/none")
+
     def test_clearing_hides_everything_and_may_be_repeated(self, view):
         view.begin()
         view.write("chunks/a", b"1")
@@ -114,6 +128,7 @@ class TestLocalView(ViewContract):
         path = f"chunks/{encode_path(name)}.chunks.jsonl"
         view.begin()
         assert view.write(path, b"1") is False
+        assert (view.read(path), view.fits(path)) == (None, False)
         view.remove(path)
         assert self.files(view) == {}
 
@@ -124,6 +139,8 @@ class TestLocalView(ViewContract):
         view.remove("chunks/a.x/b")
         assert view.write("chunks/d/b", b"3")
         assert view.write("chunks/d", b"4") is False
+        for path in ("chunks/a.x/b", "chunks/d"):
+            assert (view.read(path), view.fits(path)) == (None, False)
         view.remove("chunks/d")
         assert self.files(view) == {b"chunks/a.x": b"1", b"chunks/d/b": b"3"}
 
@@ -131,8 +148,10 @@ class TestLocalView(ViewContract):
     def test_nothing_is_written_outside_or_over_the_mark(self, view, tmp_path, path):
         view.begin()
         assert view.write(path, b"1") is False
+        assert (view.read(path), view.fits(path)) == (None, False)
         view.remove(path)
         view.end(4)
+        assert list(view.paths()) == []
         assert view.shown() == 4
         assert sorted(p.name for p in tmp_path.rglob("*")) == [".lamina-version", "knowledge"]
 

@@ -13,7 +13,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """On both databases, but for what a module says of itself."""
     if "template" not in metafunc.fixturenames:
         return
-    name, both = metafunc.function.__name__, os.environ.get("LAMINA_CRASH_ALL")
+    name, both = metafunc.function.__name__, os.environ.get("CRASH_ALL")
     ledgers = ["sqlite", "postgres"]
     if name in getattr(metafunc.module, "LEFT_OUT_ON_POSTGRES", ()) and not both:
         ledgers = ["sqlite"]

@@ -7,15 +7,23 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from faults.cases import Case, Template, same
+from faults.cases import Case, Template, check, same
 from faults.deployment import SLUG, open_ports
 
 from pipeline import bootstrap
 from pipeline.errors import Corruption
 from pipeline.fsck import fsck
 
-LEFT_OUT_ON_POSTGRES = ("test_a_torn_index", "test_a_torn_file", "test_a_torn_ledger")
+LEFT_OUT_ON_POSTGRES = (
+    "test_a_torn_index",
+    "test_a_torn_file",
+    "test_a_torn_folder",
+    "test_a_torn_ledger",
+    "test_a_torn_memo",
+)
 INDEX = "contexts/notes/index.sqlite"
+MEMO = "memo.sqlite"
+KNOWLEDGE = "contexts/notes/knowledge"
 
 
 def tear(path: Path) -> None:
@@ -54,14 +62,36 @@ def test_a_torn_index(template: Template) -> None:
         assert case.following() == ("noop", Counter())
 
 
-def test_a_torn_file(template: Template) -> None:
-    """A listing in the object store: repair makes it again from the records."""
+@pytest.mark.parametrize("folder", ["kept", "lost"])
+def test_a_torn_file(template: Template, folder: str) -> None:
+    """Every file in the object store: repair makes them again from the folder's copies, or from records and rows."""
     with template.case() as case:
         finished(case)
-        blobs = (p for p in sorted((case.home / "contexts/notes/objects/blobs").rglob("*")) if p.is_file())
-        tear(next(path for path in blobs if b"chunk_index" in path.read_bytes()))
+        blobs = [p for p in sorted((case.home / "contexts/notes/objects/blobs").rglob("*")) if p.is_file()]
+        for path in blobs:
+            tear(path)
+        if folder == "lost":
+            shutil.rmtree(case.home / KNOWLEDGE)
         case.ports = open_ports(case.home)
-        assert fsck(case.ports, SLUG, repair=True).healed == {"file": 1}
+        report = fsck(case.ports, SLUG, repair=True)
+        assert report.sound
+        assert report.healed["file"] == len(blobs)
+        assert fsck(case.ports, SLUG, repair=False).found == {}
+        same(case.facts(), template.facts)
+        assert case.following() == ("noop", Counter())
+
+
+def test_a_torn_folder(template: Template) -> None:
+    """The knowledge folder: every file is shown again as the ledger says, and what isn't of the version goes."""
+    with template.case() as case:
+        finished(case)
+        files = [p for p in sorted((case.home / KNOWLEDGE).rglob("*")) if p.is_file() and p.name[0] != "."]
+        for path in files:
+            tear(path)
+        (case.home / KNOWLEDGE / "chunks" / "stray.jsonl").write_text("left behind")
+        case.ports = open_ports(case.home)
+        assert fsck(case.ports, SLUG, repair=False).found == {"view": len(files) + 1}
+        assert fsck(case.ports, SLUG, repair=True).healed == {"view": len(files) + 1}
         assert fsck(case.ports, SLUG, repair=False).found == {}
         same(case.facts(), template.facts)
         assert case.following() == ("noop", Counter())
@@ -82,3 +112,20 @@ def test_a_torn_ledger(template: Template) -> None:
         case.ports = open_ports(case.home)
         same(case.facts(), template.facts)
         assert case.following() == ("noop", Counter())
+
+
+def test_a_torn_memo(template: Template) -> None:
+    """A run is refused by name, and readers go on; without it the same run comes to the same, at the cost of work."""
+    with template.case() as case:
+        bootstrap.close(case.ports)
+        tear(case.home / MEMO)
+        case.ports = open_ports(case.home)
+        outcome = case.run().outcome()
+        assert outcome["outcome"] == "memo_corrupt", outcome
+        assert MEMO in outcome["error"]
+        assert case.reader_ask() == template.old
+        bootstrap.close(case.ports)
+        lose(*(case.home / f"{MEMO}{tail}" for tail in ("", "-wal", "-shm")))
+        case.ports = open_ports(case.home)
+        assert case.resume() in ("completed", "noop")
+        check(case, template)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
+from pipeline.file_ports import KnowledgeView, ObjectStore
 from pipeline.ledger import Ledger, Session
-from pipeline.ports import KnowledgeView, Memo, ObjectStore, Ports, VectorIndex
+from pipeline.ports import Memo, Ports, VectorIndex
 from pipeline.types import NO_ORIGINS, ContextSlug, Namespace, Origins, RecordBatch, RecordId
 
 
@@ -152,7 +153,7 @@ class FaultObjects:
 class FaultView:
     def __init__(self, inner: KnowledgeView, points: Points) -> None:
         self._inner, self._points = inner, points
-        self.shown = inner.shown
+        self.shown, self.read, self.fits, self.paths = inner.shown, inner.read, inner.fits, inner.paths
 
     def begin(self) -> None:
         with self._points.around("view.begin"):

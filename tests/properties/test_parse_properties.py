@@ -1,6 +1,6 @@
 """Whatever the bytes, the name and the strategy: a valid document or a refusal with a reason, and nobody else is hurt.
 
-`LAMINA_FUZZ_EXAMPLES` raises the number of examples; `tests/fuzz` holds the long forms, which run by the hour.
+`FUZZ_EXAMPLES` raises the number of examples; `tests/fuzz` holds the long forms, which run by the hour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from world import World
 from pipeline.chunk import ChunkOptions
 from pipeline.types import SourcePath
 
-EXAMPLES = int(os.environ.get("LAMINA_FUZZ_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "400"))
 # The same examples at every run: a grammar's native code may hang on one in some ten thousand, and only the sandbox,
 # which these tests do without, could end that. The long forms go through it.
 shared = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}

@@ -141,11 +141,27 @@ def test_a_listing(world, spoil):
     with world.ledger.read() as session:
         (file,) = session.files.at_for(SLUG, 2, ["b.md"])
     data = world.objects.get(file.blob)
+    world.view.files[file.path] = b""
     world.objects.delete_many([file.blob])
     if spoil == "other":
         world.objects.put_many({file.blob: b"something else"})
-    check(world, {"file": 1})
+    check(world, {"file": 1, "view": 1})
     assert world.objects.get(file.blob) == data
+    assert world.view.files[file.path] == data
+
+
+def test_a_lost_file_of_which_the_folder_has_a_copy(world):
+    """With a record of it lost as well: what the folder shows proves itself by its hash."""
+    row = rows(world)[0]
+    with world.ledger.read() as session:
+        (file,) = session.files.at_for(SLUG, 2, ["b.md"])
+    world.objects.delete_many([file.blob])
+    world.raw_index.delete(row.namespace, [row.id])
+    assert run_fsck(world).found == {"file": 1, "missing": 1}
+    report = run_fsck(world, repair=True)
+    assert report.sound
+    assert world.objects.get(file.blob) == world.view.files[file.path]
+    assert run_fsck(world).found == {}
 
 
 def test_a_listing_and_a_record_of_it_are_lost(world):
@@ -155,7 +171,8 @@ def test_a_listing_and_a_record_of_it_are_lost(world):
         (file,) = session.files.at_for(SLUG, 2, ["b.md"])
     world.objects.delete_many([file.blob])
     world.raw_index.delete(row.namespace, [row.id])
-    check(world, {"file": 1, "missing": 1}, healed={})
+    del world.view.files[file.path]
+    check(world, {"file": 1, "missing": 1, "view": 1}, healed={})
     with world.ledger.read() as session:
         assert session.runs.list(SLUG, 1)[0].state == "failed"
 
@@ -164,6 +181,25 @@ def test_a_folder_that_shows_another_version(world):
     world.view.end(1)
     check(world, {"view": 1})
     assert world.view.shown() == 2
+
+
+def test_files_of_the_folder(world):
+    """One that says something else, one that is gone, one that nobody put there."""
+    files = dict(world.view.files)
+    first, second = sorted(files)
+    world.view.files[first] += b"!"
+    del world.view.files[second]
+    world.view.files["chunks/long-gone.md.chunks.jsonl"] = b"what a deleted source said"
+    check(world, {"view": 3})
+    assert world.view.files == files
+
+
+def test_a_name_that_the_folder_cannot_hold_is_no_finding(world):
+    with world.ledger.read() as session:
+        (file,) = session.files.at_for(SLUG, 2, ["b.md"])
+    del world.view.files[file.path]
+    world.view.fits = lambda path: path != file.path
+    assert run_fsck(world).found == {}
 
 
 def test_a_count_of_documents(world):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.file_ports import SourceStat
 from pipeline.inventory import NANOSECONDS, RACY_S, RETRIED, Decision, decide, merge_by_path, trusted
 from pipeline.ledger import SourceRow, StatRow
-from pipeline.ports import SourceStat
 from pipeline.types import SourcePath
 
 LIVE = SourceRow(SourcePath("p"), "h", "h", 1, 2, "ok", "", "", "f", 3, 4.0, 1)
