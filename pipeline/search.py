@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pipeline import publish
 from pipeline.embed.sparse import query_weights
-from pipeline.errors import Conflict, RejectedInput, Unavailable
+from pipeline.errors import Conflict, Corruption, RejectedInput, Unavailable
 from pipeline.filters import Filter
 from pipeline.fusion import Fused, fuse
 from pipeline.namespaces import DOCUMENTS, counts_key, namespace_of
@@ -128,6 +128,7 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
         RejectedInput: unknown context, mode, or version; nothing curated yet.
         Conflict: code `version_gone`: the version asked for can't be read any more.
         Unavailable: the version's model isn't served here, or versions keep being reclaimed under the query.
+        Corruption: code `index_lost`: the index has lost what it held.
     """
     _check(question)
     if question.before_flip is not None:
@@ -138,6 +139,7 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
         with ports.ledger.read() as session:
             row = session.versions.get(slug, version.number)
         if row is not None and row.readable:
+            _refuse_a_lost_index(ports, slug, question, row, answer)
             return answer
         if question.version is not None:
             break
@@ -146,6 +148,24 @@ def search(ports: Ports, slug: ContextSlug, question: Question) -> Answer:
         f"the version of {slug} was reclaimed while it was read",
         remedy="ask again, or pin a version: lamina pin " + slug,
     )
+
+
+def _refuse_a_lost_index(
+    ports: Ports, slug: ContextSlug, question: Question, version: VersionRow, answer: Answer
+) -> None:
+    """The dense leg of a question that nothing narrows always finds something, unless there is nothing."""
+    narrowed = question.scope or question.filter is not None
+    if narrowed or "dense" not in answer.legs or answer.legs["dense"].hits:
+        return
+    with ports.ledger.read() as session:
+        visible = session.records.visible(slug, version.number)
+    listed = sum(visible.get(namespace_of(slug, version.generation, kind), 0) for kind in KINDS[question.kind])
+    if listed:
+        raise Corruption(
+            "index_lost",
+            f"the index of {slug} has none of the records of version {version.number}, of which there are {listed:,}",
+            remedy=f"ask again; where it stays so, write them anew: lamina fsck {slug} --repair",
+        )
 
 
 def _check(question: Question) -> None:

@@ -14,15 +14,15 @@ from pipeline.progress import Progress, single
 UNSOUND = 1
 LISTED_MAX = 20
 WORDS = {
-    "missing": "record that the index doesn't hold",
-    "changed": "record that says something else",
-    "dense": "record whose vector can't be used",
-    "sparse": "record whose terms aren't its text's",
-    "stamp": "record whose removal stamp isn't the ledger's",
-    "stray": "id in the index that nobody lists",
-    "file": "file that is lost or spoilt",
-    "counts": "count of documents that isn't right",
-    "view": "folder that shows another version",
+    "missing": ("record", "that the index doesn't hold"),
+    "changed": ("record", "with other contents"),
+    "dense": ("record", "whose vector can't be used"),
+    "sparse": ("record", "whose terms aren't its text's"),
+    "stamp": ("record", "whose removal stamp isn't the ledger's"),
+    "stray": ("id", "in the index that nobody lists"),
+    "file": ("file", "lost or spoilt"),
+    "counts": ("count", "of documents that isn't right"),
+    "view": ("difference", "between the knowledge folder and what is live"),
 }
 
 
@@ -69,7 +69,8 @@ def fsck(
     )
     for kind, count in sorted(report.found.items()):
         healed = report.healed.get(kind, 0)
-        out.line(f"{count} {WORDS[kind]}{f', {healed} healed' if healed else ''}", indent=2)
+        noun, what = WORDS[kind]
+        out.line(f"{counted(count, noun)} {what}{f', {healed:,} healed' if healed else ''}", indent=2)
     for finding in report.findings[:LISTED_MAX]:
         out.line(f"{finding.kind}: {finding.what} of {finding.where}{', healed' if finding.healed else ''}", indent=4)
     if len(report.findings) > LISTED_MAX:

@@ -10,7 +10,7 @@ import pytest
 from faults.cases import Case, Template, check, same
 from faults.deployment import SLUG, open_ports
 
-from pipeline import bootstrap
+from pipeline import bootstrap, search
 from pipeline.errors import Corruption
 from pipeline.fsck import fsck
 
@@ -56,6 +56,9 @@ def test_a_torn_index(template: Template) -> None:
         bootstrap.close(case.ports)
         lose(*(case.home / f"{INDEX}{tail}" for tail in ("", "-wal", "-shm")))
         case.ports = open_ports(case.home)
+        with pytest.raises(Corruption) as lost:
+            search.search(case.ports, SLUG, search.Question("body"))
+        assert (lost.value.code, "--repair" in lost.value.remedy) == ("index_lost", True)
         assert set(fsck(case.ports, SLUG, repair=True).healed) == {"missing"}
         assert fsck(case.ports, SLUG, repair=False).found == {}
         same(case.facts(), template.facts)
