@@ -87,9 +87,9 @@ def amount(size: float, measure: str) -> str:
     return bytes_text(size) if measure == "bytes" else f"{size:,.0f} {measure}"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A number of things: `1 chunk`, `1,200 chunks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -76,6 +76,20 @@ def listed(ports: Ports, slug: ContextSlug) -> tuple[QuarantineRow, ...]:
     return tuple(sorted(found, key=lambda row: (row.error, row.path, row.id)))
 
 
+def past(ports: Ports, slug: ContextSlug, rows: Sequence[QuarantineRow]) -> frozenset[str]:
+    """Ids of those that hold nothing back by now: in the live version their source has other bytes, is well, or is gone.
+
+    They are kept, as the same bytes may come back, or come under another path.
+    """
+    with ports.ledger.read() as session:
+        live = session.versions.get(slug, publish.require_context(session, slug).live_version)
+        if live is None:
+            return frozenset()
+        found = session.sources.at_for(slug, live.number, [row.path for row in rows])
+    failed = {(source.path, source.seen_hash) for source in found if source.status == "failed"}
+    return frozenset(row.id for row in rows if row.since <= live.live_at and (row.path, row.hash) not in failed)
+
+
 def release(ports: Ports, slug: ContextSlug, given: Sequence[str]) -> tuple[QuarantineRow, ...]:
     """Let sources be tried again at the next run; those released.
 

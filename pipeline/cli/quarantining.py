@@ -14,22 +14,36 @@ from pipeline.errors import RejectedInput
 from pipeline.rows import QuarantineRow
 
 
-def list_(context: typer.Context, name: ContextName, *, as_json: AsJson = False) -> int:
+def list_(
+    context: typer.Context,
+    name: ContextName,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also bytes that their source no longer has; they may come back.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
     """List what is in quarantine, the same trouble together. Such sources are not tried again while nothing changes."""
     from pipeline import quarantine  # noqa: PLC0415  # brings the parsers
 
     call = invocation(context, as_json=as_json)
-    rows = quarantine.listed(call.ports, slug_of(name))
+    held = quarantine.listed(call.ports, slug_of(name))
+    past = quarantine.past(call.ports, slug_of(name), held)
+    rows = [row for row in held if everything or row.id not in past]
     if as_json:
-        call.console.document({"context": name, "quarantine": [_document(row) for row in rows]})
+        shown = [{**_document(row), "past": row.id in past} for row in rows]
+        call.console.document({"context": name, "quarantine": shown})
         return 0
-    if not rows:
+    if rows:
+        call.console.table(
+            ("source", "error", "code", "since", "spared", "reason"),
+            [(row.path, row.error, row.code, moment(row.since), row.spared, row.reason) for row in rows],
+        )
+    else:
         call.console.line(f"nothing of {name} is in quarantine")
-        return 0
-    call.console.table(
-        ("source", "error", "code", "since", "spared", "reason"),
-        [(row.path, row.error, row.code, moment(row.since), row.spared, row.reason) for row in rows],
-    )
+    if len(rows) < len(held):
+        more = counted(len(held) - len(rows), "entry", "entries")
+        call.console.line(f"and {more} of bytes that their sources no longer have: --all")
     return 0
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from world import SLUG, World
 
-from pipeline import quarantine
+from pipeline import loop, quarantine
 from pipeline.errors import RejectedInput, Unavailable
 from pipeline.types import SourcePath
 
@@ -24,6 +24,12 @@ def tried(world):
     """What was parsed since the last question."""
     calls, world.parser.calls = world.parser.calls, []
     return sorted(calls)
+
+
+def past(world):
+    rows = quarantine.listed(world.ports, SLUG)
+    ids = quarantine.past(world.ports, SLUG, rows)
+    return sorted(row.path for row in rows if row.id in ids)
 
 
 def test_a_bad_source_is_tried_once(world):
@@ -54,6 +60,27 @@ def test_it_is_let_out_by_a_change_of_bytes(world):
     world.curate()
     assert tried(world) == ["bad.md"]
     assert world.found("cured") == ["bad.md"]
+    assert past(world) == ["bad.md"], "what the source no longer has is kept, and told apart"
+
+
+def test_what_is_past(world):
+    """A source that is gone, or well under other parsers; not one that failed in a version which never came to be."""
+    assert past(world) == []
+    world.put("new.md", "beta")
+    world.files[SourcePath("worse.md")] = b"# REFUSE 2"
+    strict = replace(world.ports, limits=replace(world.limits, failed_share=0.0))
+    world.clock.advance(1)
+    run = loop.curate_and_follow(strict, world.request())
+    assert (run.state, "gate failed" in run.error) == ("failed", True)
+    assert past(world) == []
+    world.drop("bad.md")
+    world.clock.advance(1)
+    world.curate()
+    assert past(world) == ["bad.md"]
+    world.parser.identity, world.parser.parse = "other parsers", world.parser.inner.parse
+    world.clock.advance(1)
+    world.curate(force=True)
+    assert past(world) == ["bad.md", "worse.md"]
 
 
 def test_it_is_let_out_by_a_change_of_parsers(world):
