@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +28,13 @@ from pipeline.stages.embed_dense import memo_key
 from pipeline.stages.job import Job, pipeline_fingerprint
 from pipeline.stages.parse import READ
 from pipeline.stages.planned import planned
-from pipeline.types import ContextSlug, RunId, SourcePath
+from pipeline.types import ContextSlug, RunId
 from pipeline.units import StageSummary, UnitClaim
 
 FREE = ("screen", "chunk", "parse", "inventory")
 """Stages that a plan does, later ones first: no model is asked, nothing is stored where readers look."""
+NAMED_MAX = 5
+"""Sources that a refusal names."""
 LISTED_MAX = 10_000
 """Sources that a plan lists; all of them are counted."""
 PAGE_ROWS = 500
@@ -170,13 +172,22 @@ def _moved(ports: Ports, run: RunRow, document: Json) -> list[str]:
     if document["base_version"] != run.base_version:
         out.append(f"version {run.base_version} is live, the plan was made over {document['base_version']}")
     with ports.ledger.read() as session:
-        now = {row.path: row.change for row in session.work.each(run.id)}
+        work = list(session.work.each(run.id))
+    now: dict[str, str] = {row.path: row.change for row in work}
     then = {row["source"]: row["change"] for row in document["sources"]}
-    paths = sorted(path for path in {*now, *then} if now.get(SourcePath(path)) != then.get(path))
+    paths = sorted(path for path in {*now, *then} if now.get(path) != then.get(path))
     if paths:
-        more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""  # noqa: PLR2004
-        out.append(f"other things are to be done about {', '.join(paths[:5])}{more}")
+        out.append(f"other things are to be done about {_few(paths)}")
+    hashes = {row["source"]: row.get("hash", "") for row in document["sources"]}
+    edited = sorted(row.path for row in work if row.path not in paths and hashes.get(row.path, row.hash) != row.hash)
+    if edited:
+        out.append(f"other bytes are in {_few(edited)}")
     return out or ["sources hold other bytes"]
+
+
+def _few(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED_MAX} more" if len(paths) > NAMED_MAX else ""
+    return ", ".join(paths[:NAMED_MAX]) + more
 
 
 # ---- what it says
@@ -222,6 +233,7 @@ def row_document(row: WorkRow, counts: Counter[str], why: str) -> Json:
         "change": row.change,
         "why": why,
         "status": row.status or "ok",
+        **({"hash": row.hash} if row.hash else {}),
         **({"reason": row.reason} if row.reason else {}),
         **{name: counts[name] for name in COUNTED},
     }
