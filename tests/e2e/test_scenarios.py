@@ -89,7 +89,7 @@ def test_rollback_and_back_again(lamina: Any, zoo: Path) -> None:
         Path(lamina.environ["LAMINA_HOME"]) / "contexts/zoo/knowledge/chunks/tickets.md.chunks.jsonl"
     ).read_text()
     assert "twelve" in listing, "the folder goes with it"
-    # It is on record, and no curate undoes it while the files are what they were.
+    # It is on record like any run.
     newest = lamina.json("runs", "zoo")["runs"][0]
     assert (newest["kind"], newest["version"]) == ("rollback", 1)
     # And forth again.
